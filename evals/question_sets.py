@@ -8,12 +8,13 @@ from __future__ import annotations
 import random
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from triplewise.evals.data import benchmark, data_folder, graph, prepared, read_records
+from triplewise.evals.data import benchmark, data_folder, graph, prepared, read_data, read_records
 from triplewise.evals.training import seeds_of
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import Record
@@ -23,18 +24,7 @@ from triplewise.tools.linking.linker import without_brackets
 
 PARTIAL = 0.5  # F1 from which an answer counts as right where neither graph nor gold answers are complete
 HELD_OUT = 5  # one question in so many is held out
-FILES = {
-    "geoquery": ("geoquery", "train"),
-    **{name: ("strangers", name) for name in ("cars", "elements", "units")},
-    **{name: ("overnight", f"{name}_train") for name in ("calendar", "housing", "recipes", "restaurants")},
-}
-"""Sets over small complete graphs -> folder, and file of the questions."""
-OWN = ("company", "library", "league", "university", "airline", "festival", "clinic", "ferries")
-"""Sets that come with the package, in `own`: a small graph each, and what somebody asked of it."""
-PAIRS = ("staff", "rivers", "artists")
-"""Sets there too, made up: relations within one class, asked for either end, and bare aggregates."""
-CLEAN = ("geoquery", "cars", "elements", "units", *OWN, "metaqa")
-SETS = (*FILES, *OWN, *PAIRS, "demo", "metaqa", "webqsp", "wikiwebquestions", "qald10")
+SETS: Mapping[str, Mapping[str, Any]] = read_data("sets.yaml")
 UNRELIABLE = re.compile(
     r"(MAX|MIN)\( \S*ELEVATION|ELEVATION [<>]|COUNT\( (1|\S+\.(RIVER_NAME|TRAVERSE|CITY_NAME))"
 )
@@ -75,14 +65,14 @@ def _load(name: str) -> QuestionSet:
     of, least, asked = name, 1.0, list[tuple[str, Labelled]]()
     here = Path(str(files("triplewise.evals")))
     own_files = here / "own" / name
-    if name in FILES:
-        folder, file = FILES[name]
+    if "file" in SETS[name]:
+        folder, file = SETS[name]["folder"], SETS[name]["file"]
         records = read_records(data_folder() / folder / f"{file}.jsonl.gz", "question", "answers")
         plain = (r for r in records if not (r["answers"] and isinstance(r["answers"][0], list)))
         is_geo = name == "geoquery"
         asked = _plain(r for r in plain if not (is_geo and UNRELIABLE.search(str(r.get("query", "")))))
         source = str(data_folder() / folder / f"{name}.ttl.gz")
-    elif name in (*OWN, *PAIRS):
+    elif "own" in SETS[name]:
         source, asked = f"{own_files}.ttl", _plain(read_records(own_files.with_suffix(".jsonl")))
     elif name == "demo":  # questions that come with the graph are no part of them
         source, asked = name, _plain(read_records(here / "demo_training.jsonl"))
@@ -103,7 +93,7 @@ def _load(name: str) -> QuestionSet:
         parts[zlib.crc32(id_.encode()) % HELD_OUT == 0].append(labelled)
     for part in parts:
         random.Random(0).shuffle(part)
-    return QuestionSet(name, of, source, least, name in CLEAN, *parts)
+    return QuestionSet(name, of, source, least, "clean" in SETS[name], *parts)
 
 
 def _plain(records: Iterable[Record]) -> list[tuple[str, Labelled]]:

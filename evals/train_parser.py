@@ -22,7 +22,7 @@ import pyoxigraph as ox
 import typer
 
 from triplewise.evals.data import read_data
-from triplewise.evals.question_sets import FILES, OWN, QuestionSet, question_sets
+from triplewise.evals.question_sets import SETS, QuestionSet, question_sets
 from triplewise.graphs.commands import flag, option
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
@@ -247,7 +247,7 @@ def main(
         if len(without_graph) > 1:
             without_graph = left_out(pools, vocabulary)
     weights = train([e for pool in pools for e in pool.examples], vocabulary, PRIOR)
-    small = [pool for pool in pools if pool.of.name in (*FILES, *OWN)]
+    small = [pool for pool in pools if "small" in SETS[pool.of.name]]
     strange = [foreign(p, pools, without_graph[p.of.graph], vocabulary) for p in small]
     pools += [made_unanswerable(p, without_graph[p.of.graph], vocabulary, MADE) for p in pools] + strange
     rows = [pool.rows(without_graph[pool.of.graph], vocabulary) for pool in pools]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import typer
 
-from triplewise.graphs.cli import ask, calibrate, chat, facts, guidelines, kg, learn, plan, query, serve
+from triplewise.graphs.cli import ask, chat, facts, guidelines, kg, learn, plan, query, serve
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import EXIT_CODES, out, pairs, relax_collector, run_command
 from triplewise.tools.core.errors import ConfigurationError
@@ -24,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (ask, chat, learn, calibrate, query):
+for module in (ask, chat, learn, query):
     app.add_typer(module.commands)
 for module in (kg, plan, guidelines, facts, serve):
     app.add_typer(module.commands, name=module.__name__.rpartition(".")[2])

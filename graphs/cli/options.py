@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PRESET = "agent"
 KG_FORMS = "demo, an RDF file, a folder of them or of `triplewise kg load`, or the URL of a SPARQL endpoint"
+MORE = "Repeatable. A login goes in the URL, or in TRIPLEWISE_HOST_TOKEN (docs/endpoints.md)."
 SHAPE = "How the graph is shaped: a packaged profile or a YAML file."
 
 Profile = Annotated[str | None, typer.Option(metavar="NAME|FILE", help=SHAPE)]
@@ -56,7 +57,9 @@ class GraphOptions:
     """Which graph."""
 
     kg: list[str] | None = _common(
-        "[NAME=]KG", f"Knowledge graph: {KG_FORMS}. Repeatable: several are asked as one.", shown="demo"
+        "[NAME=]KG",
+        f"Knowledge graph: {KG_FORMS}. {MORE}",
+        shown="demo",
     )
     profile: str | None = _common("NAME|FILE", SHAPE)
 

@@ -123,7 +123,7 @@ def test_a_language_model_needs_no_calibration(cli: Cli, own_questions: tuple[st
             ("Answer   25 June 1903 (1903-06-25T00:00:00Z)", "  25 June 1903\n"),
         ),
         ("Is Tokyo the capital of Japan?", ("yes or no: Japan -[capital]-> Tokyo", "Answer   Yes\n")),
-        ("Which films were directed by Stanley Kubrick?", ("Spartacus, Dr. Strangelove and 2",)),
+        ("Which films were directed by Stanley Kubrick?", ("2001: A Space Odyssey, The Killing, ... (13",)),
     ],
 )
 def test_dates_truth_and_cut_lists_read_as_people_write_them(

@@ -36,7 +36,8 @@ _UNBINDING = {"OPTIONAL", "UNION", "BIND", "VALUES", "AS"}  # what may leave a v
 _RETRIED = {429, 500, 502, 503, 520, 521, 522, 523}
 _TIMED_OUT = {408, 504, 524}
 _REMEDY = {
-    401: "it asks for a login: set e.g. TRIPLEWISE_HOST_TOKEN, see docs/endpoints.md",
+    401: "it asks for a login: give it in the URL, http://USER:PASSWORD@HOST/..., or set "
+    "TRIPLEWISE_HOST_TOKEN, or TRIPLEWISE_HOST_USER and TRIPLEWISE_HOST_PASSWORD (docs/endpoints.md)",
     403: "it refuses access: check the login, see docs/endpoints.md, or ask its operator",
     404: "nothing is there: check the path (often /sparql, /query or /repositories/NAME)",
     405: "it does not take queries this way: check that the URL is its SPARQL query endpoint",
