@@ -112,8 +112,10 @@ def steps() -> st.SearchStrategy[Step]:
         _facts().map(lambda f: lambda p: p.add_fact(f.subject, f.relation, f.object)),
         _filters().map(lambda f: lambda p: p.add_filter(f.left, f.operator, f.right)),
         st.tuples(_variables("e"), st.sampled_from(TYPES)).map(lambda a: lambda p: p.add_type(*a)),
-        (_variables("n", 2) | _variables("t", 2) | _variables("k", 2)).map(lambda v: lambda p: p.add_max(v)),
-        (_variables("n", 2) | _variables("t", 2)).map(lambda v: lambda p: p.add_min(v)),
+        (_variables("n", 2) | _variables("t", 2) | _variables("k", 2)).map(
+            lambda v: lambda p: p.add_extreme(v, True)
+        ),
+        (_variables("n", 2) | _variables("t", 2)).map(lambda v: lambda p: p.add_extreme(v, False)),
         st.tuples(anything, _variables("k", 2)).map(lambda a: lambda p: p.add_count(*a)),
         st.tuples(anything, _variables("e"), _variables("k", 2)).map(lambda a: lambda p: p.add_group(*a)),
         st.tuples(anything, _variables("e")).map(lambda a: lambda p: p.add_most(*a)),
@@ -158,8 +160,8 @@ def wild_steps() -> st.SearchStrategy[Step]:
         st.tuples(any_variable, st.sampled_from(sorted(COMPARE)), values, kinds).map(
             lambda a: lambda p: p.add_filter(*a)
         ),
-        st.tuples(any_variable, kinds).map(lambda a: lambda p: p.add_max(*a)),
-        st.tuples(any_variable, kinds).map(lambda a: lambda p: p.add_min(*a)),
+        st.tuples(any_variable, kinds).map(lambda a: lambda p: p.add_extreme(a[0], True, a[1])),
+        st.tuples(any_variable, kinds).map(lambda a: lambda p: p.add_extreme(a[0], False, a[1])),
         st.tuples(any_variable, _variables("k", 2)).map(lambda a: lambda p: p.add_count(*a)),
         st.tuples(any_variable, st.booleans(), st.integers(0, 5)).map(lambda a: lambda p: p.add_order(*a)),
         st.just(lambda p: p.ask()),

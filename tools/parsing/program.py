@@ -410,7 +410,7 @@ class _Writer:
         return value
 
     def _best(self, value: Node, sign: int, kind: Kind = "") -> None:
-        self.program = self.program.add_max(value, kind) if sign > 0 else self.program.add_min(value, kind)
+        self.program = self.program.add_extreme(value, sign > 0, kind)
 
     def group(self, function: str, of: q.Set, path: q.Path, to: q.Set | None, target: Node) -> Variable:
         """Return the count, sum or average of the ends of a path, in `to`, for each member of a set."""

@@ -28,31 +28,22 @@ FORMAT = 8
 _lock = Lock()
 
 
-class _Kept(NamedTuple):
-    """What a file keeps: of which seed files and how far mined, seeds by masked text, their paths."""
-
-    about: dict[str, Any]
-    groups: dict[str, list[s.Seed]]
-    mined: dict[s.Seed, s.Mined]
-
-
-def _read(path: Path, whole: bool = True) -> _Kept:
-    """Read a file, to its end or (not `whole`) as far as it was written. Raises `DataError` if damaged."""
-    kept = _Kept({}, {}, {})
+def _read(path: Path, whole: bool = True) -> tuple[dict[str, Any], dict[s.Seed, s.Mined]]:
+    """Read a file: what it was made of, and its seeds; all or (not `whole`) as far as it was written."""
+    about, mined = dict[str, Any](), dict[s.Seed, s.Mined]()
     try:
         for _, row in json_lines(path):
-            if not kept.about:
-                kept.about.update(row)
+            if not about:
+                about = row
                 continue
             question, *parts = row["seed"]
-            seed = s.Seed(question, *map(tuple, parts))
             steps = ((tuple(Atom(*atom) for atom in atoms), q) for atoms, *q in row["paths"])
-            kept.mined[seed] = {path: s.Quality(*quality) for path, quality in steps}
-            kept.groups.setdefault(row["masked"], []).append(seed)
+            found = {path: s.Quality(*quality) for path, quality in steps}
+            mined[s.Seed(question, *map(tuple, parts))] = found
     except (DataError, LookupError, TypeError, ValueError) as error:
         if whole:
             raise DataError(f"{error}; remove it and index the seeds again", path) from error
-    return kept
+    return about, mined
 
 
 def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, hops: int) -> s.SeedIndex | None:
@@ -69,13 +60,13 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, hops: int) -> s
     key, indexes = (place, place and place.stat().st_mtime_ns, version, hops, *taught), memory_of(kg, "seeds")
     with _lock:
         if key not in indexes:
-            kept = _Kept({}, {}, {}) if place is None else _read(place)
-            if path and version != kept.about.get("version"):
-                kept = _Kept({}, _grouped(files, kg, path), {})
-            for text, of in (s.group_seeds(taught) if taught else {}).items():
-                kept.groups[text] = [*kept.groups.get(text, ()), *of]
-            mined = kept.mined if kept.about.get("hops") == hops else {}
-            indexes[key] = s.SeedIndex(kept.groups, hops, mined) if kept.groups else None
+            about, mined = _read(place) if place is not None else ({}, {})
+            if path and version != about.get("version"):
+                groups, mined = _grouped(files, kg, path), {}
+            else:
+                groups = s.group_seeds([*mined, *taught]) if mined or taught else {}
+            mined = mined if about.get("hops") == hops else {}
+            indexes[key] = s.SeedIndex(groups, hops, mined) if groups else None
         found: s.SeedIndex | None = indexes[key]
         return found
 
@@ -131,21 +122,20 @@ def index_seeds(
     groups, about = _grouped(files, kg, path), {"version": version, "hops": hops}
     part, lock = Path(f"{place}.part"), Path(f"{place}.lock")
     miner = Miner(kg, s.SeedIndex({}, hops))
-    chosen = {seed: text for text, seeds in groups.items() for seed in miner.choose(seeds)}
+    chosen = [seed for seeds in groups.values() for seed in miner.choose(seeds)]
     busy = DataError("another process indexes the seeds of this graph", place)
     with writing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
         with exclusive(lock, busy):
             earlier = (_read(file, whole=False) for file in (part, place) if file.exists())
-            done = next((found.mined for found in earlier if found.about == about), {})
-            kept = (_line(chosen[seed], seed, found) for seed, found in done.items())
-            write_text(part, "".join([json.dumps(about) + "\n", *kept]))
+            done = next((mined for of, mined in earlier if of == about), {})
+            write_text(part, "".join([json.dumps(about) + "\n", *map(_line, done, done.values())]))
             with part.open("a", encoding="utf-8") as file:
-                for number, (seed, text) in enumerate(chosen.items()):
+                for number, seed in enumerate(chosen):
                     progress("mining seed questions", number, len(chosen))
                     if seed not in done:
                         done[seed] = _mined(miner, seed)
-                        file.write(_line(text, seed, done[seed]))
+                        file.write(_line(seed, done[seed]))
                         file.flush()
             part.replace(place)
     empty = sum(not found for found in done.values())
@@ -162,6 +152,6 @@ def _mined(miner: Miner, seed: s.Seed) -> s.Mined:
         return {}
 
 
-def _line(text: str, seed: s.Seed, mined: s.Mined) -> str:
+def _line(seed: s.Seed, mined: s.Mined) -> str:
     paths = [[[(atom.relation, atom.forward) for atom in path], *q] for path, q in mined.items()]
-    return json.dumps({"masked": text, "seed": seed, "paths": paths}) + "\n"
+    return json.dumps({"seed": seed, "paths": paths}) + "\n"

@@ -216,13 +216,9 @@ class PyQL:
             self._bound(variable, "add_filter")
         return self._with(clause)
 
-    def add_max(self, variable: Node, kind: Kind = "") -> PyQL:
-        """Keep the solutions with the largest value; ties are kept."""
-        return self._with(Extreme(self._bound(variable, "add_max"), True, kind))
-
-    def add_min(self, variable: Node, kind: Kind = "") -> PyQL:
-        """Keep the solutions with the smallest value; ties are kept."""
-        return self._with(Extreme(self._bound(variable, "add_min"), False, kind))
+    def add_extreme(self, variable: Node, largest: bool, kind: Kind = "") -> PyQL:
+        """Keep the solutions with the largest or the smallest value; ties are kept."""
+        return self._with(Extreme(self._bound(variable, "add_max" if largest else "add_min"), largest, kind))
 
     def add_count(self, variable: Node, output: Node | None = None) -> PyQL:
         """Bind `output` (default `?count`) to the number of values of a variable, over all its solutions."""
@@ -265,15 +261,10 @@ class PyQL:
             _refuse("nothing_to_undo", "the program is empty: there is nothing to take back")
         return replace(self, clauses=self.clauses[:-1], boolean=any(fixed[:-1]))
 
-    def add_most(self, counted: Node, per: Node) -> PyQL:
-        """Keep the `per` values with the most `counted` values; ties are kept."""
+    def add_most(self, counted: Node, per: Node, largest: bool = True) -> PyQL:
+        """Keep the `per` values with the most `counted` values, or the fewest from one on; ties are kept."""
         grouped = self.add_group(counted, per)
-        return grouped.add_max(grouped.clauses[-1].binds[0])
-
-    def add_least(self, counted: Node, per: Node) -> PyQL:
-        """Keep the `per` values with the fewest `counted` values (at least one); ties are kept."""
-        grouped = self.add_group(counted, per)
-        return grouped.add_min(grouped.clauses[-1].binds[0])
+        return grouped.add_extreme(grouped.clauses[-1].binds[0], largest)
 
     def add_union(self, *alternatives: Iterable[PatternItem]) -> PyQL:
         """Keep the solutions that meet one of several patterns or more; equations may bind a new variable."""

@@ -377,15 +377,14 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
             given, each, *_ = [*named, None, None]
             return program.add_aggregate(function.lower(), read_variable(variable), given, each, _kind(kinds))
         case "add_max" | "add_min", [variable, *kind]:
-            best = program.add_max if name == "add_max" else program.add_min
-            return best(read_variable(variable, "max_not_variable"), _kind(kind))
+            best = read_variable(variable, "max_not_variable")
+            return program.add_extreme(best, name == "add_max", _kind(kind))
         case "add_count", [variable, *output] if len(output) < 2:
             return program.add_count(read_variable(variable), *map(_read_output, output))
         case "add_group", [counted, per, *output] if len(output) < 2:
             return program.add_group(read_variable(counted), read_variable(per), *map(_read_output, output))
         case "add_most" | "add_least", [counted, per]:
-            best_of = program.add_most if name == "add_most" else program.add_least
-            return best_of(read_variable(counted), read_variable(per))
+            return program.add_most(read_variable(counted), read_variable(per), name == "add_most")
         case "add_union", forms:
             return program.add_union(*map(reader.pattern, forms))
         case "add_not", parts:

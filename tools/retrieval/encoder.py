@@ -326,17 +326,11 @@ class VectorStore:
 
 
 def file_stem(encoder: Encoder) -> str:
-    """Return how the names of an encoder's files begin; they change with its weights."""
-    folder, version = Path(encoder.name), encoder.name
-    if encoder.name == EMBEDDED:
-        version = WEIGHTS_SHA256
-    elif folder.is_dir():
-        facts = ((f.name, f.stat()) for f in sorted(folder.iterdir()) if f.is_file())
-        lines = [str(folder.resolve()), *(f"{n} {s.st_size} {s.st_mtime_ns}" for n, s in facts)]
-        version = "\n".join(lines)
+    """Return how the names of an encoder's files begin. A learned one is named by what it is made of."""
+    version = WEIGHTS_SHA256 if encoder.name == EMBEDDED else encoder.name
     about = {"encoder": encoder.name, "version": version, "dimension": encoder.dimension}
     fingerprint = hashlib.sha256(json.dumps([FORMAT, about]).encode()).hexdigest()[:12]
-    name = re.sub(r"[^A-Za-z0-9]+", "-", folder.name).strip("-")[:40] or "encoder"
+    name = re.sub(r"[^A-Za-z0-9]+", "-", Path(encoder.name).name).strip("-")[:40] or "encoder"
     return f"{name}-{encoder.dimension}-{fingerprint}"
 
 
