@@ -30,7 +30,6 @@ from triplewise.evals.scorers import GOLD_NAMES
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import entities_of, seeds_of
 from triplewise.graphs.presets import Preset
-from triplewise.nodes.sql import require_model
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import Record
 from triplewise.tools.core.overlap import Compare
@@ -87,7 +86,7 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
             raise ConfigurationError.unknown(name, options[name], map(str, legal))
     settings = {"model": options["model"], **(options["settings"] or {})}
     if of.needs_model:
-        require_model(context_of(settings))
+        context_of(settings).require_model()
     kg_name = of.graph.format(**options)
     if "kg" in settings:
         profile = str(settings.get("profile") or "as found")

@@ -19,9 +19,8 @@ from triplewise.nodes.hints import opening, prompt_values, turns_of
 from triplewise.nodes.no_model import GIVE_UP, decide, whole_program
 from triplewise.nodes.plan import is_sure, toolset_of
 from triplewise.nodes.reasoning import action_context
-from triplewise.nodes.sql import require_model
 from triplewise.nodes.state import State, Step
-from triplewise.tools.actions import MODEL_TOOLSETS, Call, Feedback, Toolset, parse_reply
+from triplewise.tools.actions import Call, Feedback, Toolset, parse_reply
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.learning.trajectory import conversation
@@ -94,9 +93,7 @@ def messages_for(state: State, env: Environment, values: Mapping[str, Any], nati
 def embedded(state: State, runtime: Runtime[Context]) -> Update:
     """Follow the best reading step by step; after a correction, the next one that fits."""
     env = environment(runtime)
-    if env.toolset.name in MODEL_TOOLSETS:
-        require_model(runtime.context, f"the toolset {env.toolset.name}")
-    choice = decide(state, env.kg, env.toolset.name)
+    choice = decide(state, env.kg.profile)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
     feedback = Feedback(action=GIVE_UP.name, observation=choice.thought, finished=True)
     if choice.call != GIVE_UP:

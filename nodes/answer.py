@@ -69,6 +69,8 @@ def _of_sparql(state: State, env: Environment, values: tuple[str, ...]) -> Updat
 def memory(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from memory alone (ODA 2.2), with the paths that lead to the answer as proof."""
     env = environment(runtime)
+    if env.context.embedded and state.program:  # without a model memory decides nothing
+        return program(state, runtime)
     kg, query = env.kg, None
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
     values, memorised = normal_values(state.question, given), [t for path in state.memory for t in path]

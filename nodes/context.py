@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_type_hints
 
 import pydantic
 
+from triplewise.tools.actions import EXPLORE, MODEL_TOOLSETS, PYQL, SYMBOLIC
 from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -170,12 +171,23 @@ class Context:
         """Return the settings of a run: those that the caller gave, then the preset's, then the defaults."""
         open_ = {name for name in PRESET_DEFAULTS if getattr(self, name) is None}
         closed = self.__dict__["_given"] - open_
-        return replace(self, **{name: value for name, value in preset.items() if name not in closed})
+        resolved = replace(self, **{name: value for name, value in preset.items() if name not in closed})
+        if resolved.toolset in MODEL_TOOLSETS:
+            resolved.require_model("asking a database" if resolved.db else f"the toolset {resolved.toolset}")
+        # Without a model readings are carried out, by PyQL's actions in every preset.
+        is_read = resolved.embedded and resolved.toolset in (EXPLORE.name, SYMBOLIC.name)
+        return replace(resolved, toolset=PYQL.name) if is_read else resolved
 
     @property
     def embedded(self) -> bool:
         """Whether the run uses no language model."""
         return isinstance(self.model, str) and self.model == "embedded"
+
+    def require_model(self, doing: str = "asking a database") -> None:
+        """Raise `ConfigurationError` where something takes a language model and there is none."""
+        if self.embedded:
+            fix = "name one, e.g. --model openai:gpt-4o-mini"
+            raise ConfigurationError(f"{doing} needs a language model; {fix}")
 
     def name_of(self, setting: str) -> str:
         """Return what a setting names; of a live object, a readable name of it."""

@@ -61,8 +61,7 @@ def relations(state: State, runtime: Runtime[Context]) -> Update:
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
     """Relations with some values; nothing over a distance where a script is followed that reads none."""
-    env = environment(runtime)
-    is_unread = env.context.embedded and env.kg.is_remote and env.toolset.name == "pyql"
+    is_unread = runtime.context.embedded and environment(runtime).kg.is_remote
     return (none if is_unread else relations)(state, runtime)
 
 

@@ -192,10 +192,7 @@ def rule_service(state: State, env: Environment) -> RuleService:
         if normalise(question) not in whole and len(planned) < REPLANNED:
             runtime, sub = Run(context=env.context, env=env), State(question=question)
             linked = link(sub, runtime)["linked"] or state.linked
-            plan = mined if env.context.embedded else proposed
-            own = plan(sub.model_copy(update={"linked": linked}), runtime)
-        if env.context.embedded:
-            return [r.text for r in own.get("readings") or state.readings]
+            own = proposed(sub.model_copy(update={"linked": linked}), runtime)
         return [r.text() for r in own.get("rules") or state.rules]
 
     return rules

@@ -19,7 +19,6 @@ from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 from triplewise.tools.parsing.statements import form_of
-from triplewise.tools.pyql.program import PyQL, all_facts
 from triplewise.tools.retrieval.ranking import PairRanker
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
@@ -30,14 +29,11 @@ def oda(state: State, runtime: Runtime[Context]) -> Update:
     """Let the model pick the triples that help to answer, at most K (ODA 2.3, table 8).
 
     Triples that share the relation and one end are one of the K choices: an answer of many values is kept
-    whole. Without a language model, those of relations of the followed reading are kept, if there are any.
+    whole. Without a language model, those most like the question are kept.
     """
     env, context, triples = environment(runtime), runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
-        program = PyQL.parse(state.followed.program if state.followed else "", env.kg.profile)
-        walked = {fact.relation for fact in all_facts(program.clauses)}
-        planned = tuple(t for t in triples if t.relation in walked) or triples
-        return _remember_and_focus(state, env, _likest(state, env, planned, context.reflect_limit))
+        return similarity(state, runtime)
     helpful = parse_triples(env.kg, env.ask(_about_triples(state, env, "reflect")).text, triples)
     first = {t for alike in hints.like_groups(helpful)[: context.reflect_limit] for t in alike}
     return _remember_and_focus(state, env, tuple(t for t in helpful if t in first))

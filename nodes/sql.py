@@ -25,7 +25,7 @@ SHOWN_TABLES = 12  # Tables offered at once, those most like the question
 
 def start(state: State, runtime: Runtime[Context]) -> Update:
     """Tables hold no entities to be linked: what a question names is found in their columns."""
-    require_model(runtime.context)
+    runtime.context.require_model()
     _ = environment(runtime).database
     if not state.question.strip():
         raise ConfigurationError("the question is empty; ask something, e.g. 'How many films are there?'")
@@ -65,12 +65,6 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
             note=state.closing_note,
         )
     }
-
-
-def require_model(context: Context, doing: str = "asking a database") -> None:
-    """Raise `ConfigurationError` where something is to be done that takes a language model, without one."""
-    if context.embedded:
-        raise ConfigurationError(f"{doing} needs a language model; name one, e.g. --model openai:gpt-4o-mini")
 
 
 def rank_names(question: str, named: Sequence[tuple[str, str]], env: Environment) -> list[str]:

@@ -132,7 +132,6 @@ class RunOptions(SettingOptions):
         from triplewise.graphs.presets import find_preset
         from triplewise.graphs.runs import RunRequest
         from triplewise.nodes.context import Context
-        from triplewise.nodes.sql import require_model
         from triplewise.tools.actions import DATABASE_TOOLSETS, MODEL_TOOLSETS
 
         settings = self.context_settings(config)
@@ -143,7 +142,7 @@ class RunOptions(SettingOptions):
             raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
         if toolset in MODEL_TOOLSETS:
             doing = "asking a database" if db else f"the toolset {toolset}"
-            require_model(Context(**settings), doing)
+            Context(**settings).require_model(doing)
         if not question or not question.strip():
             raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')
         ids: dict[str, str | None] = {}

@@ -244,8 +244,8 @@ def test_a_preset_fills_in_only_what_the_caller_left_open() -> None:
 
     build_graph("oda", plan=spy).invoke(INPUT, context=small(max_steps=3))
     build_graph("oda", plan=spy, link=lambda state, runtime: {}).invoke(INPUT)
-    assert (contexts[0].toolset, contexts[0].max_steps) == ("explore", 3)
-    assert (contexts[1].toolset, contexts[1].max_steps, contexts[1].kg) == ("explore", 24, "demo")
+    assert (contexts[0].prompt, contexts[0].max_steps) == ("oda", 3)
+    assert (contexts[1].prompt, contexts[1].max_steps, contexts[1].kg) == ("oda", 24, "demo")
 
 
 def test_a_reused_thread_forgets_the_question_before(openai_server: Server) -> None:

@@ -150,21 +150,21 @@ def test_refining_finds_what_no_word_of_the_question_says(films: Path, tmp_path:
 
 
 class Worsener(NoteLearner):
-    """Makes the policy worse: it may look around once, and no more."""
+    """Makes the policy worse: it has no time."""
 
     def __call__(
         self, trajectories: Sequence[Trajectory], into: Path, settings: Any, progress: Any
     ) -> dict[str, Any]:
-        return {"toolset": "explore", "max_steps": 1}
+        return {"max_seconds": 1e-6}
 
 
 def test_learning_ends_without_a_gain_and_the_best_policy_is_kept(films: Path, tmp_path: Path) -> None:
     state = run(films, tmp_path, Worsener(), epsilon=0.001)
     assert state.iteration == 1
     assert "the gain in validation F1 is negligible (-" in state.stopped
-    assert state.settings == {"toolset": "explore", "max_steps": 1}
+    assert state.settings == {"max_seconds": 1e-6}
     assert state.best == {}
-    assert "max_steps" not in (tmp_path / "settings.yaml").read_text()
+    assert "max_seconds" not in (tmp_path / "settings.yaml").read_text()
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,10 @@ from .conftest import GOETHE
 
 
 def test_only_open_settings_are_filled() -> None:
-    given = Context(max_steps=3)
-    assert given.resolved({"max_steps": 40, "toolset": "explore"}) == Context(max_steps=3, toolset="explore")
-    assert Context().resolved({"toolset": "explore"}).toolset == "explore"
+    given, settings = Context(max_steps=3, model="openai:x"), {"max_steps": 40, "toolset": "explore"}
+    assert given.resolved(settings) == Context(max_steps=3, model="openai:x", toolset="explore")
+    assert Context(model="openai:x").resolved({"toolset": "explore"}).toolset == "explore"
+    assert Context().resolved(settings).toolset == "pyql", "without a model readings are carried out"
 
 
 def test_a_phase_is_billed_for_its_queries(runtime: Runtime[Context], state: Callable[..., State]) -> None:

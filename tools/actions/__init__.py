@@ -27,7 +27,10 @@ from triplewise.tools.actions.toolset import (
 
 __all__ = [
     "DATABASE_TOOLSETS",
+    "EXPLORE",
     "MODEL_TOOLSETS",
+    "PYQL",
+    "SYMBOLIC",
     "TOOLSETS",
     "Action",
     "ActionContext",
