@@ -10,10 +10,12 @@ import json
 import re
 import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
@@ -34,30 +36,19 @@ CREATE INDEX IF NOT EXISTS facts_status ON facts(status);
 CREATE INDEX IF NOT EXISTS readings_fact ON readings(fact);
 """
 _VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """One place where a fact was read: what for, where, when, by whom, and how sure."""
-
-    question: str
-    document: str
-    source: str
-    sentence: str
-    time: str
-    reader: str
-    confidence: float
+_READING = ("question", "document", "source", "sentence", "time", "reader", "confidence")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFact:
-    """A fact of the store: as its surest reading has it, with all its readings, oldest first.
+    """A fact of the store, as its surest reading has it.
 
-    `decided` is when a person accepted or rejected it, "" before; times are ISO 8601 in UTC.
+    `readings`: what it was read for, where, when, by whom, and how sure, oldest first. `decided`: when a
+    person accepted or rejected it, "" before; times are ISO 8601 in UTC.
     """
 
     fact: ExtractedFact
-    readings: tuple[Mention, ...]
+    readings: tuple[dict[str, Any], ...]
     added: str
     decided: str = ""
 
@@ -76,7 +67,7 @@ class FactStore:
         for fact in given:
             labels, conflicts = (json.dumps(v, ensure_ascii=False) for v in (fact.labels, fact.conflicts))
             rows.append((fact.id, fact.triple.n3(), labels, conflicts, fact.status, _now()))
-            readings.append((fact.id, *(getattr(fact, field.name) for field in fields(Mention))))
+            readings.append((fact.id, *(getattr(fact, key) for key in _READING)))
         with self._connected("IMMEDIATE") as connection:
             connection.executemany("INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?, ?, '')", rows)
             connection.executemany("INSERT OR IGNORE INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", readings)
@@ -90,9 +81,9 @@ class FactStore:
         with self._connected() as connection:
             rows = connection.execute("SELECT * FROM facts ORDER BY added, rowid").fetchall()
             read = connection.execute("SELECT * FROM readings ORDER BY time, rowid").fetchall()
-        readings: dict[str, list[Mention]] = {}
+        readings = defaultdict[str, list[dict[str, Any]]](list)
         for fact_id, *rest in read:
-            readings.setdefault(fact_id, []).append(Mention(*rest))
+            readings[fact_id].append(dict(zip(_READING, rest, strict=True)))
         stored = []
         for fact_id, triple, labels, conflicts, status, added, decided in rows:
             fact = ExtractedFact(
@@ -100,7 +91,7 @@ class FactStore:
                 labels=json.loads(labels),
                 conflicts=tuple(json.loads(conflicts)),
                 status=status,
-                **asdict(max(readings[fact_id], key=lambda r: r.confidence)),
+                **max(readings[fact_id], key=lambda reading: reading["confidence"]),
             )
             stored.append(StoredFact(fact, tuple(readings[fact_id]), added, decided))
         return [known for known in stored if not wanted or known.fact.status in wanted]
@@ -173,4 +164,4 @@ def as_json(stored: StoredFact) -> dict[str, object]:
     fact, dates = stored.fact, {"added": stored.added, "decided": stored.decided}
     terms = {key: getattr(fact.triple, key).n3() for key in ("subject", "relation", "object")}
     known = {key: getattr(fact, key) for key in ("labels", "status", "confidence", "conflicts")}
-    return {"id": fact.id, **terms, **known, **dates, "readings": [asdict(r) for r in stored.readings]}
+    return {"id": fact.id, **terms, **known, **dates, "readings": stored.readings}

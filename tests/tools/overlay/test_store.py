@@ -57,7 +57,7 @@ def test_read_again_is_one_more_reading_and_keeps_the_status(store: FactStore) -
     again = replace(FACT, source="other.txt", confidence=0.8)
     assert [f.status for f in store.add([again, FACT])] == ["rejected", "rejected"]
     (kept,) = store.facts()
-    assert [r.source for r in kept.readings] == ["viggo.txt", "other.txt"]
+    assert [r["source"] for r in kept.readings] == ["viggo.txt", "other.txt"]
     assert kept.fact == replace(again, status="rejected")
     assert kept.decided
 
