@@ -51,19 +51,7 @@ class Graph(NamedTuple):
 class Benchmark(NamedTuple):
     """A set of questions: what it asks, which of it a graph can answer, and how answers are scored.
 
-    Attributes, from `version` on under `task` in the catalog:
-        files: by path. graph: it is asked of (may name parameters). counts: by parameters ("hops=2"; ""), how
-            many `questions`, `answerable` (`answerable_if`), `observed` without facts made from gold answers.
-        seeds: files that may be shown to the agent; unless `seeds_answered`, their queries are answered.
-        version: raised whenever scores change. parameters, choices: the task's own, and legal values of some.
-        preset, settings: the system that is asked by default. scorers: names with arguments, beside `effort`.
-        questions: the file, which may name parameters (`{hops}`), or one a split. more_files: others needed.
-        keys: what every record has. text, gold: question and answers; `any_gold`: each is right alone.
-        linked: key with mention -> id, in place of `topic_entity` with id -> mention. id_form: their pattern.
-        tags, metadata: name -> key, of what else is kept. needs: key that records have with gold linking.
-        flag, flag_observed: keys that say whether the graph can answer a record, with and without facts made
-            from gold answers; without these, and where `answerable.yaml` has nothing, it is complete.
-        link_known: with gold linking, entities that the graph lacks are left out, and nothing else is linked.
+    `catalog.yaml` explains its keys.
     """
 
     name: str

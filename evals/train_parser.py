@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyoxigraph as ox
 import typer
 
@@ -208,12 +209,12 @@ def table(pools: Sequence[Pool], rows: Sequence[Sequence[Row]], least: float, tr
         own = [(p, part) for p, part in zip(pools, rows, strict=True) if p.of.is_clean is is_clean]
         asked = [(p, part) for p, part in own if not p.made]
         parts.append((name, [row for _, part in asked for row in part], sum(p.found for p, _ in asked)))
-    lines = []
+    measured = {}
     for name, part, found in parts:
         figures = calibration.figures(part, np.array([sure_of.get(id(row), 0.0) for row in part]), least)
-        figures["found"] = found / max(figures["answerable"], 1)
-        lines.append("".join((f"{name:18}", *(f"{value:11.4g}" for value in figures.values()))))
-    return "\n".join(["".join((f"{'':18}", *(f"{head:>11}" for head in figures))), *lines])
+        measured[name] = {**figures, "found": found / max(figures["answerable"], 1)}
+    text: str = pd.DataFrame(measured).T.to_string(float_format="{:.4g}".format)
+    return text
 
 
 def folder() -> Path:

@@ -155,14 +155,6 @@ class RunOptions(SettingOptions):
         return RunRequest(question.strip(), ids, preset, settings)
 
 
-def split_pair(option: str, pair: str, example: str) -> tuple[str, str]:
-    """Return name and value of NAME=VALUE. Raises `ConfigurationError` on any other form."""
-    name, equals, value = pair.partition("=")
-    if not equals:
-        raise ConfigurationError(f"{option} {pair!r} needs the form NAME=VALUE, e.g. {option} {example}")
-    return name.strip().replace("-", "_"), value
-
-
 def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     """Return the settings of `--set` pairs, each as its type. Raises `ConfigurationError`."""
     from pydantic import TypeAdapter, ValidationError
@@ -172,7 +164,10 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     kinds = get_type_hints(Context) if pairs else {}
     for pair in pairs:
-        name, value = split_pair("--set", pair, "max_steps=20")
+        name, equals, value = pair.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise ConfigurationError(f"--set {pair!r} needs the form NAME=VALUE, e.g. --set max_steps=20")
         if name not in kinds:
             raise ConfigurationError.unknown("setting", name, kinds)
         if value.strip().lower() == "none" and type(None) in get_args(kinds[name]):
