@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,11 +17,11 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import REPLY_CUT, REPLY_EMPTY, Environment, Update, environment
 from triplewise.nodes.hints import opening, prompt_values, turns_of
-from triplewise.nodes.no_model import GIVE_UP, decide, whole_program
+from triplewise.nodes.no_model import GIVE_UP, decide
 from triplewise.nodes.plan import is_sure, toolset_of
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.state import State, Step
-from triplewise.tools.actions import Call, Feedback, Toolset, parse_reply
+from triplewise.tools.actions import PYQL, Call, Feedback, Toolset, parse_reply
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.learning.trajectory import conversation
@@ -36,16 +37,19 @@ EXECUTE = "execute"  # The action that executes the finished query
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """Follow the policy that the settings name: a model's Thought/Action text or tool calls, or no model."""
-    return embedded(state, runtime) if runtime.context.embedded else ask_model(state, runtime)
+    """Ask the model; without one, or while `cascade` is sure of a reading that stands, follow the reading."""
+    if runtime.context.embedded:
+        return embedded(state, runtime)
+    is_standing = not (state.usage.calls or state.corrections) and is_sure(state.readings, runtime.context)
+    if is_standing and environment(runtime).toolset.name == PYQL.name:
+        with suppress(QueryFailedError):
+            return embedded(state, runtime)
+    return ask_model(state, runtime)
 
 
 def ask_model(state: State, runtime: Runtime[Context]) -> Update:
     """One action of a model's (QueryAgent, algorithm 1, lines 6 and 7), or the next of its last reply."""
     env, context, most = environment(runtime), runtime.context, runtime.context.max_actions
-    is_known = not state.steps and is_sure(state.readings, context)  # the setting `cascade`
-    if is_known and (whole := whole_program(state, action_context(state, env), env.toolset)):
-        return _recorded(state, *whole)
     # A note of the inspector on the query so far is shown before it is executed.
     is_noted = state.verdict is not None and bool(state.verdict.note)
     if state.pending and not (is_noted and state.pending[0].name == EXECUTE):

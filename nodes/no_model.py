@@ -7,17 +7,14 @@ decision is a pure function of the state, so a resumed run goes on where it was.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 
 from triplewise.nodes.state import State
-from triplewise.tools.actions import ActionContext, Call, Feedback, Toolset
-from triplewise.tools.actions.comparison import compared
-from triplewise.tools.actions.pyql import execute_program, script
-from triplewise.tools.actions.terms import UNNAMED
-from triplewise.tools.core.errors import ActionError, QueryFailedError
+from triplewise.tools.actions import Call
+from triplewise.tools.actions.pyql import script
 from triplewise.tools.core.files import parse_yaml
-from triplewise.tools.kg import Outcome, Profile
+from triplewise.tools.kg import Profile
 from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.pyql.program import PyQL
 
@@ -66,27 +63,3 @@ def _next_call(state: State, reading: Reading, calls: Sequence[Call], attempt: i
             return Choice(thought, call, program, attempt)
         program = made[key]
     return None
-
-
-def whole_program(state: State, actions: ActionContext, toolset: Toolset) -> tuple[str, str, Feedback] | None:
-    """Thought, program and feedback of the best reading, run at once: the setting `cascade`.
-
-    A reading was found in the KG, so its steps hold no surprise: what is left to see is whether the inspector
-    has anything against the answer. If it has, the step is rolled back like any other and the model goes on.
-    None where the actions build no query, or the reading finds nothing that can be shown as an answer.
-    """
-    if toolset.name != "pyql":
-        return None
-    reading, kg = state.readings[0], actions.kg
-    try:
-        program = compared(kg, PyQL(), PyQL.parse(reading.program, kg.profile))
-        feedback = execute_program(actions, program)
-    except (ActionError, QueryFailedError):
-        return None
-    shown = {label for labels in feedback.values.values() for label in labels}
-    if not (Outcome(feedback.outcome).ok and feedback.answers) or UNNAMED in shown:
-        return None
-    # The reading as an argument tells this run from an `execute()` that a later step makes.
-    feedback = replace(feedback, action="execute", arguments=(reading.text,))
-    thought = f"The best reading, {reading.text} ({reading.provenance}), is run as one program."
-    return thought, f"{program.text(kg.profile)}\nexecute()", feedback

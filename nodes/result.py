@@ -119,9 +119,8 @@ def _judged(answer: Answer, state: State, env: Environment) -> Answer:
     """Return the answer with its confidence and rivals; unsure or withdrawn where that is too low."""
     context, reading = env.context, state.followed
     calibration = calibration_for(env.kg, context.calibration)
-    # A model that took over from `cascade` answers with a query of its own.
-    is_own = reading is not None and bool(state.steps) and state.last.feedback.arguments == (reading.text,)
-    if not (context.embedded or (is_own and is_sure(state.readings, context))):
+    # Without a model call `cascade` was sure of the reading; a model answers with a query of its own.
+    if not (context.embedded or (is_sure(state.readings, context) and not state.usage.calls)):
         is_judged = context.model_confidence and context.min_confidence != 0
         if not is_judged or form_of(state.question) != "question":
             return answer

@@ -251,16 +251,8 @@ def execute(
     # The only variable there is need not be set (figure 7, step 8).
     if not program.answer and not program.boolean and len(program.variables) == 1:
         program = program.set_answer(program.variables[0])
-    return execute_program(context, program)
-
-
-def execute_program(context: ActionContext, program: PyQL) -> Feedback:
-    """Return what `execute` says of a program, whatever the context's own.
-
-    Raises `ActionError` for a program that is not complete, `QueryFailedError` where the query fails.
-    """
-    kg = context.kg
     program.check_complete()
+    kg = context.kg
     result = kg.query(program.sparql(kg.profile))
     if result.boolean is not None:
         feedback, answers = _truth(result.boolean), ["true" if result.boolean else "false"]
