@@ -11,6 +11,7 @@ from triplewise.tools.actions.terms import Resolver, names, page_number, short_i
 from triplewise.tools.actions.toolset import ActionContext, Feedback, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.terms import IRI, Term, Triple
+from triplewise.tools.kg.path_queries import find_paths
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
 from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
 
@@ -123,7 +124,7 @@ def get_path(
     if source == target:
         message = f"{entity1} is both ends: get_path needs two entities"
         raise ActionError("same_entity", message, given=entity1)
-    result = kg.paths(source, target, HOPS, limit=PATHS)
+    result = find_paths(kg, source, target, HOPS, PATHS)
     triples = tuple(dict.fromkeys(hop.triple for path in result.paths for hop in path))
     ends, hops = short_ids(kg, (source, target)), [[hop.triple for hop in path] for path in result.paths]
     flat = [triple for path in hops[:SHOWN_PATHS] for triple in path]

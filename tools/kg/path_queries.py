@@ -3,34 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice, product
+from typing import TypeAlias
 
+from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Literal, Term, whole_number
 from triplewise.tools.kg import protocol
-from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome, Path, Paths
+from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome
 
 CHAIN_CAP = 50_000  # chains of one length fetched at most
 
 
-def find_paths(
-    kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, deadline: Deadline, limit: int
-) -> Paths:
-    """The simple paths between two nodes, shortest first, until there are enough.
+Path: TypeAlias = tuple[Hop, ...]
 
-    Chains of one or two edges are one query each. Longer ones are looked for between the neighbours of the
-    ends, where these are few: engines scan all edges for one whose ends are both open.
+
+def path_order(path: Path) -> tuple[int, list[tuple[str, bool, str]]]:
+    """Sort key: shortest first, then by relation, direction and far end of the hops."""
+    return len(path), [(hop.triple.relation.value, not hop.forward, hop.far.n3()) for hop in path]
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Simple paths between two nodes, shortest first; a search that ran out of time has those seen so far."""
+
+    outcome: Outcome
+    found: tuple[Path, ...] = ()
+    message: str = ""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The paths; raises `QueryFailedError` where there are none because the search failed."""
+        if not self.found and not self.outcome.ok:
+            raise QueryFailedError(self.outcome, self.message)
+        return self.found
+
+
+def find_paths(
+    kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, limit: int, timeout: float | None = None
+) -> Paths:
+    """The simple paths of up to three hops between two nodes, shortest first, until there are enough.
+
+    Edges are walked in both directions, but those of excluded relations. Chains of one or two edges are one
+    query each. Longer ones are looked for from the neighbours of an end that has few: engines scan all edges
+    for one whose ends are both open.
     """
     if source == target:
         return Paths(Outcome.EMPTY, message="source and target are the same node")
+    deadline = Deadline(kg._seconds(min(kg.timeout, kg.path_seconds) if timeout is None else timeout))
     paths: dict[Path, None] = {}
     outcome, message = Outcome.ROWS, ""
-    heads: list[Path] | None = None
-    tails: list[Path] | None = None
-    for hops in range(1, max_hops + 1):
+    begins: list[Path] = [()]
+    ends: list[Path] = [()]
+    for hops in range(1, min(max_hops, 3) + 1):
         if hops == 3:
-            heads, tails = _hops_from(kg, source, True, deadline), _hops_from(kg, target, False, deadline)
-        begins: list[Path] = [()] if heads is None else heads
-        ends: list[Path] = [()] if tails is None or (hops == 3 and heads is not None) else tails
+            if (near := _hops_from(kg, source, True, deadline)) is not None:
+                begins = near
+            elif (near := _hops_from(kg, target, False, deadline)) is not None:
+                ends = near
         if not begins or not ends:
             break
         first = list(dict.fromkeys(begin[0].far if begin else source for begin in begins))
@@ -47,7 +77,7 @@ def find_paths(
             before = (begin for begin in begins if not begin or begin[0].far == chain[0].near)
             after = [end for end in ends if not end or end[0].near == chain[-1].far]
             found += [path for b, e in product(before, after) if _is_permitted(path := (*b, *chain, *e), kg)]
-        paths |= dict.fromkeys(sorted(found, key=protocol.path_order))
+        paths |= dict.fromkeys(sorted(found, key=path_order))
         if len(paths) > limit:
             outcome, message = Outcome.TRUNCATED, f"cut at the limit of {limit} paths"
             break

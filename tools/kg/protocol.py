@@ -166,30 +166,6 @@ class Hop:
         return self.triple.object if self.forward else self.triple.subject
 
 
-Path: TypeAlias = tuple[Hop, ...]
-
-
-def path_order(path: Path) -> tuple[int, list[tuple[str, bool, str]]]:
-    """Sort key: shortest first, then by relation, direction and far end of the hops."""
-    return len(path), [(hop.triple.relation.value, not hop.forward, hop.far.n3()) for hop in path]
-
-
-@dataclass(frozen=True, slots=True)
-class Paths(_Reply):
-    """Simple paths between two nodes, shortest first; a search that ran out of time has those seen so far."""
-
-    outcome: Outcome
-    _paths: tuple[Path, ...] = ()
-    message: str = ""
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The paths; raises `QueryFailedError` where there are none because the search failed."""
-        if not self._paths:
-            self.check()
-        return self._paths
-
-
 class Meter:
     """Counts queries that reach a KG or a database; one `of` another, what that counts from now on."""
 
@@ -464,26 +440,6 @@ class KnowledgeGraph:
                 if subject in best or is_complete:
                     labels[term] = memory[term] = best.get(subject) or self.profile.local_text(term)
         return {t: label for t in nodes if (label := labels.get(t))}
-
-    def paths(
-        self,
-        source: Term,
-        target: Term,
-        max_hops: int = 3,
-        *,
-        timeout: float | None = None,
-        limit: int | None = None,
-    ) -> Paths:
-        """All simple paths of up to `max_hops` (at most 4) between two nodes, shortest first.
-
-        Edges are walked in both directions, but those of excluded relations. When time (`path_seconds` where
-        no `timeout` is given) or rows run out, the paths found so far come with the outcome.
-        """
-        from triplewise.tools.kg.path_queries import find_paths
-
-        timeout = min(self.timeout, self.path_seconds) if timeout is None else timeout
-        deadline, limit = Deadline(self._seconds(timeout)), self.limit if limit is None else limit
-        return find_paths(self, source, target, min(max(max_hops, 1), 4), deadline, limit)
 
     def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         """Rows (subject, predicate, label): the best label alone by each predicate."""

@@ -8,6 +8,7 @@ import pytest
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.path_queries import find_paths
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Meter, Outcome
 
@@ -27,7 +28,7 @@ def open_turtle(turtle: str, format: ox.RdfFormat = ox.RdfFormat.TURTLE) -> Embe
 def test_named_graphs_are_read_as_one() -> None:
     kg = open_turtle("<a> <p> <b> . <g> { <b> <p> <c> }", ox.RdfFormat.TRIG)
     assert kg.query("SELECT ?x { ?x <http://x/p> ?y . ?y <http://x/p> ?z }").column("x") == (e("a"),)
-    assert [len(p) for p in kg.paths(e("a"), e("c")).paths] == [2]
+    assert [len(p) for p in find_paths(kg, e("a"), e("c"), 3, 10_000).paths] == [2]
 
 
 def test_blank_nodes_are_iris_with_an_underscore() -> None:
@@ -37,7 +38,10 @@ def test_blank_nodes_are_iris_with_an_underscore() -> None:
     assert node.value.startswith("_:")
     assert kg.labels([node]) == {}
     assert [
-        len(p) for p in kg.paths(e("a"), Literal("1", "http://www.w3.org/2001/XMLSchema#integer")).paths
+        len(p)
+        for p in find_paths(
+            kg, e("a"), Literal("1", "http://www.w3.org/2001/XMLSchema#integer"), 3, 10_000
+        ).paths
     ] == [2]
 
 
