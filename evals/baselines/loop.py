@@ -157,7 +157,7 @@ def name_answers(
     """
     truth, nodes, ids = normal_values(state.question, texts), list(shown), dict[str, str]()
     if truth in (("true",), ("false",)):
-        return (Named(truth[0], truth[0]),)
+        return (Named(truth[0], "Yes" if truth == ("true",) else "No"),)
     for exact in (False, True):
         for node, name in node_labels(env.kg, nodes, exact).items() if nodes else ():
             ids.setdefault(normalise(name), env.kg.profile.short(node))

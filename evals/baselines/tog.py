@@ -27,7 +27,6 @@ from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment, spent
 from triplewise.nodes.hints import memory_lines
-from triplewise.nodes.result import labels_of
 from triplewise.nodes.state import State, Verdict
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.rules import Atom, Rule
@@ -35,7 +34,6 @@ from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline, Hop, Outcome
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
-from triplewise.tools.parsing.statements import decides
 from triplewise.tools.planning.paths import with_variables
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
 from triplewise.tools.retrieval.observation import Bundle, read_bundles
@@ -274,33 +272,28 @@ build_relations = partial(build, drawn=True)
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from the paths (section 2.1.3), and where these end too early also from what the model knows.
 
-    The reason marks as the model's own what no path names. A run that was broken off answers with their ends.
+    The reason marks as the model's own what no path names. A run that was broken off has no answer.
     """
     env = environment(runtime)
     kg, paths = env.kg, [path._replace(ahead=None) for path in paths_of(state, env.kg) if path.hops]
     state = state.model_copy(update=beam_update(paths, kg))
-    why, reply, why_none = state.last.feedback.message if state.steps else "", None, ""
-    if (over := spent(state, env.context)) and (state.verdict is None or state.verdict.status != "spent"):
-        state = state.model_copy(update={"verdict": Verdict("spent", note=over)})
-    named: tuple[loop.Named, ...] = ()
-    if state.verdict is None or state.verdict.status != "spent":
-        lines = path_lines(kg, paths)
-        reply = loop.ask(state, env, "tog", "answer", paths=lines, own=why != SUFFICIENT).text
-        shown = [path.nodes[-1] for path in paths] + [node for path in paths for node in path.nodes]
-        named, why_none = loop.name_reply(reply, state, env, shown=shown)
-        known = {*map(kg.profile.short, shown), "true", "false"}
-        own = ", ".join(n.label for n in named if n.value not in known)
-        added = why_none if not named else f"from the model's own knowledge: {own}" if own else ""
-        why = "; ".join(filter(None, (why, added)))
-    elif not decides(state.question):
-        values = list(dict.fromkeys(kg.profile.short(path.nodes[-1]) for path in paths))
-        named = tuple(map(loop.Named, values, labels_of(kg, values)))
-    step = loop.answer_step(state, reply or "The ends of the paths are the answer.", named, why_none)
+    if over := spent(state, env.context):
+        broken_off = state.model_copy(update={"verdict": Verdict("spent", note=over)})
+        return {"answer": loop.make_answer(broken_off, env.context, ()), "verdict": broken_off.verdict}
+    why, lines = state.last.feedback.message if state.steps else "", path_lines(kg, paths)
+    reply = loop.ask(state, env, "tog", "answer", paths=lines, own=why != SUFFICIENT).text
+    shown = [path.nodes[-1] for path in paths] + [node for path in paths for node in path.nodes]
+    named, why_none = loop.name_reply(reply, state, env, shown=shown)
+    known = {*map(kg.profile.short, shown), "true", "false"}
+    own = ", ".join(n.label for n in named if n.value not in known)
+    added = why_none if not named else f"from the model's own knowledge: {own}" if own else ""
+    why = "; ".join(filter(None, (why, added)))
+    step = loop.answer_step(state, reply, named, why_none)
     state = state.model_copy(update={"steps": (*state.steps, step)})
-    if named:
-        made = answering.memory(state, runtime)["answer"]
-        made = made if made.status == "budget_spent" else replace(made, reason=why)
+    made = answering.memory(state, runtime)["answer"] if named else None
+    if made is not None and made.proof:
+        made = replace(made, reason=why)
     else:
-        made = loop.make_answer(state, env.context, (), why)
-    changed = ("memory", "rules", "focus", "verdict", "steps")
+        made = loop.make_answer(state, env.context, named, why)
+    changed = ("memory", "rules", "focus", "steps")
     return {**{name: getattr(state, name) for name in changed}, "answer": made}

@@ -157,13 +157,11 @@ def rog(*, plans: PositiveInt = 3, link: str = "index") -> Graph:
 
     def answer(state: State, runtime: Runtime[Context]) -> Update:
         """Answer with the retrieved paths that lead to the answers as proof."""
-        named, why_none = loop.answer_of(state.last if state.steps else None)
-        if not named:
-            return {"answer": loop.make_answer(state, runtime.context, (), why_none)}
-        made = answering.memory(state, runtime)["answer"]
-        if not made.proof:
-            made = replace(made, reason="no retrieved path leads to the answer: it is what the model knows")
-        return {"answer": made}
+        named, why = loop.answer_of(state.last if state.steps else None)
+        if named and (made := answering.memory(state, runtime)["answer"]).proof:
+            return {"answer": made}
+        why = "no retrieved path leads to the answer: it is what the model knows" if named else why
+        return {"answer": loop.make_answer(state, runtime.context, named, why)}
 
     return loop.build_loop("rog", act, answer, link=link)
 
