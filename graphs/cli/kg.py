@@ -233,13 +233,11 @@ def thin(
     Examples:
         triplewise kg thin --kg films --questions test.jsonl --into films-thin --drop 0.5 --seed 1
     """
-    from triplewise.tools.kg.subset.incomplete import IncompleteSpec, TopicQuestion, make_incomplete
+    from triplewise.tools.kg.subset.incomplete import TopicQuestion, make_incomplete
     from triplewise.tools.planning.seeds import read_seeds
 
     topics = [TopicQuestion(s.question, [t for _, t in s.named], s.answers) for s in read_seeds(questions)]
-    options: Any = {"questions_file": questions, "profile": profile}
+    options: Any = {"questions_file": questions, "profile": profile, "seed": seed, "hops": hops}
     with progress_bars() as progress:
-        report = make_incomplete(
-            kg, topics, into, IncompleteSpec(drop, seed, hops), progress=progress, **options
-        )
+        report = make_incomplete(kg, topics, into, drop=drop, progress=progress, **options)
     out().print(summary(f"Thinned {report.path}", report, f'triplewise ask "..." --kg {report.path}'))

@@ -34,15 +34,6 @@ class TopicQuestion(NamedTuple):
     answers: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class IncompleteSpec:
-    """Share of the collected triples to drop (0 to 1), seed, and length of the longest shortest path."""
-
-    drop: float
-    seed: int = 1
-    hops: int = 4
-
-
 @dataclass(slots=True)
 class IncompleteReport:
     """What making a graph incomplete did, in numbers.
@@ -70,13 +61,17 @@ def make_incomplete(
     source: Path | str,
     questions: Sequence[TopicQuestion],
     into: Path | str,
-    spec: IncompleteSpec,
     *,
+    drop: float,
     questions_file: Path,
+    seed: int = 1,
+    hops: int = 4,
     profile: str | Path | Profile | None = None,
     progress: Progress | None = None,
 ) -> IncompleteReport:
     """Drop a random share of the triples on shortest paths of questions, and make a graph of the rest.
+
+    `seed` is of all that is drawn at random; `hops` are those of the longest path.
 
     The folder `into` is one for `ask --kg`; it also holds `dropped.nt` and `thinned.json`. Raises
     `ConfigurationError`: it exists, or the source is an endpoint.
@@ -100,14 +95,14 @@ def make_incomplete(
             tell("searching paths", number, len(questions))
             topic = next((node for name in topics if (node := _node_of(name, kg, graph, literals))), "")
             report.unknown += not topic
-            draw = random.Random(f"{spec.seed} {question} {topic}")
+            draw = random.Random(f"{seed} {question} {topic}")
             ends = [_node_of(answer, kg, graph, literals) for answer in dict.fromkeys(answers)]
-            reached = graph.between(topic, sorted(set(ends)), spec.hops, draw)
+            reached = graph.between(topic, sorted(set(ends)), hops, draw)
             report.unreached += sum(node not in reached for node in ends)
             paths.append([path for path in reached.values() if path])
         # Lines 6 to 9: a share of the facts on any path, drawn at random.
         collected = sorted({fact for answers in paths for path in answers for fact in path})
-        dropped = set(random.Random(spec.seed).sample(collected, round(spec.drop * len(collected))))
+        dropped = set(random.Random(seed).sample(collected, round(drop * len(collected))))
         tell("writing what stays", 0, None)
         quads = ((quad, _fact(quad) in dropped) for quad in kg.quads())
         kept = (quad for quad, is_dropped in quads if not is_dropped)
@@ -120,7 +115,8 @@ def make_incomplete(
         report.seconds = time.perf_counter() - start
         lines = "".join(f"{s} {p} {o} .\n" for s, p, o in sorted(dropped))
         (work / "kg" / DROPPED).write_text(lines, encoding="utf-8")
-        about = {k: v for k, v in asdict(report).items() if k != "path"} | asdict(spec)
+        about = {k: v for k, v in asdict(report).items() if k != "path"}
+        about |= {"drop": drop, "seed": seed, "hops": hops}
         manifest = {**about, "source": Path(source).name, "questions_file": questions_file.name}
         write_json(work / "kg" / MANIFEST, manifest, indent=2)
         (work / "kg").rename(target)

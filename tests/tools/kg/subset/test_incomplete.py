@@ -21,7 +21,6 @@ from triplewise.tools.kg.subset.incomplete import (
     DROPPED,
     Fact,
     IncompleteReport,
-    IncompleteSpec,
     ShortestPaths,
     TopicQuestion,
     make_incomplete,
@@ -99,11 +98,11 @@ def films(tmp_path: Path) -> Path:
 
 
 def made(
-    source: Path | str, questions: Path, into: Path, spec: IncompleteSpec, **more: Any
+    source: Path | str, questions: Path, into: Path, drop: float, seed: int = 1, **more: Any
 ) -> IncompleteReport:
     records = map(json.loads, questions.read_text().splitlines())
     asked = [TopicQuestion(r["question"], [r["topic_entity"]], r["answers"]) for r in records]
-    return make_incomplete(source, asked, into, spec, questions_file=questions, **more)
+    return make_incomplete(source, asked, into, drop=drop, seed=seed, questions_file=questions, **more)
 
 
 def facts_of(source: Path) -> set[str]:
@@ -117,7 +116,7 @@ def facts_of(source: Path) -> set[str]:
 def test_the_union_gives_the_graph_back(
     films: Path, questions: Path, tmp_path: Path, share: float, seed: int
 ) -> None:
-    report = made(films, questions, tmp_path / "thin", IncompleteSpec(share, seed))
+    report = made(films, questions, tmp_path / "thin", share, seed)
     whole, rest = facts_of(films), facts_of(tmp_path / "thin")
     gone = set((tmp_path / "thin" / DROPPED).read_text().splitlines())
     assert rest | gone == whole
@@ -133,13 +132,12 @@ def test_one_seed_drops_the_same_from_a_file_and_from_a_folder(
     films: Path, questions: Path, tmp_path: Path
 ) -> None:
     load_kg([films], tmp_path / "store")
-    order = IncompleteSpec(0.5, 3)
-    made(films, questions, tmp_path / "a", order)
-    made(tmp_path / "store", questions, tmp_path / "b", order)
+    made(films, questions, tmp_path / "a", 0.5, 3)
+    made(tmp_path / "store", questions, tmp_path / "b", 0.5, 3)
     assert (tmp_path / "a" / DROPPED).read_bytes() == (tmp_path / "b" / DROPPED).read_bytes()
     seeds = set()
     for seed in range(6):
-        made(films, questions, tmp_path / f"s{seed}", IncompleteSpec(0.5, seed))
+        made(films, questions, tmp_path / f"s{seed}", 0.5, seed)
         seeds.add((tmp_path / f"s{seed}" / DROPPED).read_bytes())
     assert len(seeds) > 1
 
@@ -156,9 +154,9 @@ def test_nothing_is_overwritten_and_what_died_is_no_hindrance(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        made(films, questions, target, IncompleteSpec(0.5), progress=die)
+        made(films, questions, target, 0.5, progress=die)
     assert not target.exists()
-    made(films, questions, target, IncompleteSpec(0.5))
+    made(films, questions, target, 0.5)
     assert sorted(path.name for path in tmp_path.glob(".thin*")) == []
     with pytest.raises(ConfigurationError, match="exists already"):
-        made(films, questions, target, IncompleteSpec(0.5))
+        made(films, questions, target, 0.5)
