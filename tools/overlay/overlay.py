@@ -152,6 +152,7 @@ class RemoteOverlay(OverlaidKG):
         self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
     ) -> Result:
         """Run one SELECT or ASK over KG and facts; see `KnowledgeGraph.query`."""
+        timeout, limit = self._seconds(timeout), self.limit if limit is None else limit
         result = self._both.query(sparql, timeout=timeout, limit=limit, foreign=foreign)
         if result.outcome is not Outcome.SYNTAX:
             return result

@@ -233,6 +233,14 @@ def test_relations_of_a_node_with_many_facts_are_complete(monkeypatch: pytest.Mo
     assert (found.outcome, found.backward) == (Outcome.ROWS, tuple(sorted((R, S))))
 
 
+def test_limits_of_a_run_hold_over_an_endpoint() -> None:
+    run = Remote({Triple(A, R, B), Triple(B, R, C)}).session(limit=2, deadline=(deadline := Deadline(9)))
+    kg = overlaid(run, [fact(Triple(C, R, A))])
+    assert kg.query(f"SELECT ?x {{ ?x {R.n3()} ?y }}").outcome is Outcome.TRUNCATED
+    deadline.cancel()
+    assert kg.query(f"SELECT ?x {{ ?x {R.n3()} ?y }}").outcome is Outcome.TIMEOUT
+
+
 def test_facts_lie_over_a_store_on_disk_and_its_named_graphs(tmp_path: Path) -> None:
     facts = tmp_path / "facts.nq"
     facts.write_text(f"{A.n3()} {R.n3()} {B.n3()} <urn:g> .\n", encoding="utf-8")
