@@ -69,7 +69,7 @@ def test_a_scripted_model_is_corrected(db: str, openai_server: Server) -> None:
         {"question": "What is the number of Jose Nunez?"}, context=context
     )["answer"]
     assert (answer.status, answer.values, answer.text) == ("answered", ("1",), "1.")
-    assert answer.sql == "SELECT id FROM person WHERE name = 'José Núñez'"
+    assert answer.sql == 'SELECT "id" FROM "person" WHERE "name" = \'José Núñez\''
     assert answer.rows == ("id: 1; name: José Núñez",)
     (correction,) = answer.corrections
     assert correction.guideline == "sql_other_spelling"

@@ -51,11 +51,13 @@ def _facts(database: RelationalDatabase, base: str) -> Iterator[ox.Quad]:
     def iri(*parts: object) -> ox.NamedNode:
         return ox.NamedNode(base + "-".join(quote(str(part), safe="").replace("-", "%2D") for part in parts))
 
-    schema, tables = database.schema, database.engine.declared()[0]
+    from sqlglot import exp  # takes its time
+
+    schema, tables = database.schema, database.engine.declared()
     primary = {name: table.primary or tuple(table.columns) for name, table in tables.items()}
     label, is_a = ox.NamedNode(RDFS + "label"), ox.NamedNode(RDF + "type")
     for name in (table.name for table in schema.tables):
-        written = schema.identifier(name).sql(database.engine.dialect)
+        written = exp.to_identifier(name, quoted=True).sql(database.engine.dialect)
         result = database.select(database.read_select(f"SELECT * FROM {written}"))
         if not result.outcome.ok:
             raise KGUnavailableError(f"table {name} cannot be read as a graph: {result.message}")

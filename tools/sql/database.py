@@ -120,11 +120,11 @@ class RelationalDatabase:
     def query(self, program: str) -> TableQuery | None:
         """The query that a run's state holds, checked; None where it holds none yet."""
         select = self.read_select(program) if program else None
-        return TableQuery(cast(exp.Select, select.tree), self.engine.dialect, self.schema) if select else None
+        return TableQuery(cast(exp.Select, select.tree), self.engine.dialect) if select else None
 
     def query_of(self, column: Column) -> TableQuery:
         """All rows of a column's table, to which conditions and the answer are added."""
-        return TableQuery.of(column.table, self.schema, self.engine.dialect)
+        return TableQuery(exp.select("*").from_(_table_of(column)), self.engine.dialect)
 
     def read_select(self, text: str) -> Select:
         """The SELECT that a model wrote, checked. Raises `ActionError`, see `triplewise.tools.sql.select`."""
@@ -174,13 +174,12 @@ class RelationalDatabase:
 
     def _values_select(self, column: Column, word: str = "") -> Select:
         """Distinct values of a column, most frequent first; with a word, those that hold it."""
-        dialect, identifier = self.engine.dialect, self.schema.identifier
-        cell, is_text = exp.column(identifier(column.name)), column.kind in ("text", "other")
+        dialect, is_text = self.engine.dialect, column.kind in ("text", "other")
+        cell = exp.column(column.name, quoted=True)
         shown = (
             exp.cast(cell, "text") if is_text and not (column.kind == "text" and column.is_native) else cell
         )
-        select = exp.select(shown).from_(exp.Table(this=identifier(column.table)))
-        select = select.where(cell.is_(exp.null()).not_())
+        select = exp.select(shown).from_(_table_of(column)).where(cell.is_(exp.null()).not_())
         if word:
             lowered, part = exp.Lower(this=exp.cast(cell, "text")), exp.Literal.string(word.lower())
             select = select.where(exp.StrPosition(this=lowered, substr=part) > 0)
@@ -201,3 +200,7 @@ class RelationalDatabase:
         """Ask the engine, counted by the meter. Raises `QueryError`."""
         self.meter.add()
         return self.engine.fetch(statement, self.timeout, most)
+
+
+def _table_of(column: Column) -> exp.Table:
+    return exp.Table(this=exp.to_identifier(column.table, quoted=True))

@@ -35,7 +35,6 @@ WHERE {_HERE} AND NOT internal ORDER BY table_oid, column_index"""
 _DUCK_KEYS = f"""SELECT table_name, constraint_column_names, referenced_table, referenced_column_names
 FROM duckdb_constraints() WHERE {_HERE} AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY')
 ORDER BY table_oid, constraint_index"""
-_DUCK_WORDS = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
 
 
 class QueryError(Exception):
@@ -169,8 +168,8 @@ class SqlAlchemyEngine:
         except (UnicodeError, OverflowError, ValueError) as error:
             raise QueryError(Outcome.SYNTAX, f"the engine cannot take a value: {error}") from None
 
-    def declared(self) -> tuple[dict[str, Declared], frozenset[str]]:
-        """Return the tables and views by name, and the words that must be quoted. Raises `QueryError`."""
+    def declared(self) -> dict[str, Declared]:
+        """Return the tables and views by name. Raises `QueryError`."""
         try:
             with warnings.catch_warnings():
                 # Types that SQLAlchemy does not know are no fault: their cells tell how they compare.
@@ -189,7 +188,7 @@ class SqlAlchemyEngine:
             for k in keys.get(key, ()):
                 ends = tuple(k["constrained_columns"]), k["referred_table"], tuple(k["referred_columns"])
                 tables[key[1]].keys.append(ends)
-        return tables, frozenset(self._engine.dialect.identifier_preparer.reserved_words)
+        return tables
 
     def close(self) -> None:
         """Close the connections. Safe to call twice."""
@@ -240,7 +239,7 @@ class DuckDB:
             raise reply
         return reply
 
-    def declared(self) -> tuple[dict[str, Declared], frozenset[str]]:
+    def declared(self) -> dict[str, Declared]:
         """Ask DuckDB's own tables: no dialect for SQLAlchemy 2.1 can."""
         tables: dict[str, Declared] = {}
         for table, column, kind in self.fetch(_DUCK_COLUMNS, STARTING).rows:
@@ -250,7 +249,7 @@ class DuckDB:
                 tables[table].keys.append((tuple(own), target, tuple(theirs)))
             else:
                 tables[table].primary = tuple(own)
-        return tables, frozenset(word for (word,) in self.fetch(_DUCK_WORDS, STARTING).rows)
+        return tables
 
 
 Engine: TypeAlias = SqlAlchemyEngine | DuckDB

@@ -13,16 +13,13 @@ from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.sql.values import ColumnKind, fold, kind_of, nearest, read_number
 
-if TYPE_CHECKING:  # both take their time
-    from sqlglot import exp
-
+if TYPE_CHECKING:  # it takes its time
     from triplewise.tools.sql.engines import Declared, Engine
 
 Cells = dict[tuple[str, ColumnKind], dict[str, tuple[str, set[Any], bool, bool]]]
 """Name and kind of columns -> table -> column, its cells, whether each is unique, whether all were read."""
 SAMPLE, SHOWN = 1_000, 40
 """Rows of each table that are read to see what its texts are, and characters of one shown as an example."""
-_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 _TEXTS = "CHAR VARCHAR CHARACTER NCHAR NVARCHAR BPCHAR CLOB TEXT TINYTEXT MEDIUMTEXT LONGTEXT NAME NULL"
 _NUMBERS = """INT INTEGER TINYINT SMALLINT MEDIUMINT BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT
 UHUGEINT NUMERIC DECIMAL FLOAT DOUBLE REAL YEAR"""
@@ -76,11 +73,10 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """All tables that may be asked, how they hang together, and the words that must be quoted."""
+    """All tables that may be asked, and how they hang together."""
 
     tables: tuple[Table, ...]
     keys: tuple[Join, ...] = ()
-    reserved: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -91,12 +87,6 @@ class Schema:
         """How a column is written: bare where no other table has its name."""
         same = [c for c in self.columns if fold(c.name) == fold(column.name)]
         return column.name if len(same) == 1 else column.id
-
-    def identifier(self, name: str) -> exp.Identifier:
-        """Return a name as it stands in SQL, quoted where it has to be."""
-        from sqlglot import exp
-
-        return exp.to_identifier(name, quoted=not _PLAIN.fullmatch(name) or name in self.reserved)
 
     def find_column(self, form: str, near: str = "") -> Column:
         """The column that a form means: by name, or `table.name`; case, accents and spaces do not matter.
@@ -143,16 +133,16 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
 
     from triplewise.tools.sql.engines import QueryError
 
-    declared, reserved = engine.declared()
-    declared = {name: table for name, table in declared.items() if table.columns}
+    declared = {name: table for name, table in engine.declared().items() if table.columns}
     if not declared:
         raise ConfigurationError("the database holds no table that can be read")
-    deadline, tables, named, held = Deadline(timeout), list[Table](), Schema((), reserved=reserved), Cells()
+    deadline, tables, held = Deadline(timeout), list[Table](), Cells()
     for name, table in declared.items():
         looked = [c for c, t in table.columns.items() if _is_loose(t, engine) or _declared_kind(t) != "other"]
         rows = list[tuple[Any, ...]]()
         if looked and not deadline.passed:
-            sampled = exp.select(*map(named.identifier, looked)).from_(exp.Table(this=named.identifier(name)))
+            sampled = exp.select(*(exp.column(c, quoted=True) for c in looked))
+            sampled = sampled.from_(exp.Table(this=exp.to_identifier(name, quoted=True)))
             with suppress(QueryError):  # then the kinds of the types have to do
                 rows = engine.fetch(sampled.limit(SAMPLE).sql(engine.dialect), deadline.left).rows
         cells = {c: [row[i] for row in rows if row[i] is not None] for i, c in enumerate(looked)}
@@ -164,7 +154,7 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
                 different, same = set(sample), held.setdefault((fold(column.name), column.kind), {})
                 same[name] = column.name, different, len(different) == len(sample), len(rows) < SAMPLE
     keys = list(_keys(declared))
-    return Schema(tuple(tables), (*keys, *_likely_keys(held, keys)), reserved)
+    return Schema(tuple(tables), (*keys, *_likely_keys(held, keys)))
 
 
 def _column(table: str, name: str, type_: str, cells: Sequence[Any], engine: Engine) -> Column:

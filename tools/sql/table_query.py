@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.sql.query import Aggregation, Condition
-from triplewise.tools.sql.schema import Column, Schema
+from triplewise.tools.sql.schema import Column
 from triplewise.tools.sql.select import Select
 from triplewise.tools.sql.values import NUMBER_PATTERN, read_date, read_number
 
@@ -27,12 +27,6 @@ class TableQuery(Select):
     """A query over one table: conditions that all must hold, and the answer's column once it is set."""
 
     tree: exp.Select
-    schema: Schema
-
-    @classmethod
-    def of(cls, table: str, schema: Schema, dialect: str) -> TableQuery:
-        """All rows of a table."""
-        return cls(exp.select("*").from_(exp.Table(this=schema.identifier(table))), dialect, schema)
 
     @property
     def table(self) -> str:
@@ -89,7 +83,7 @@ class TableQuery(Select):
         if column.table != self.table:
             message = f"{column.id} is no column of {self.table}, and a query reads one table"
             raise ActionError("bad_query", message)
-        return exp.column(self.schema.identifier(column.name))
+        return exp.column(column.name, quoted=True)
 
     def _number(self, column: Column) -> exp.Expr:
         """Return a cell as a number, NULL where it is none: a cast alone would be an error, or 0."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlglot import exp
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Meter, Outcome
@@ -178,7 +179,7 @@ def test_a_slow_query_ends_as_a_time_out(url: str) -> None:
 
 def test_a_select_is_asked_in_the_words_of_the_engine(database: RelationalDatabase) -> None:
     dialect = database.engine.dialect
-    person, name = (database.schema.identifier(n).sql(dialect) for n in ("the person", 'full "name"'))
+    person, name = (exp.to_identifier(n, quoted=True).sql(dialect) for n in ("the person", 'full "name"'))
 
     def select(text: str) -> list[Any]:
         rows = database.select(database.read_select(text))
