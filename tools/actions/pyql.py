@@ -59,7 +59,7 @@ def get_relation(
         shown = next(iter(resolver.repaired.values()), shown)
     n, pages = terms.page_number(page), list[tuple[list[str], list[str]]]()
     left: Sequence[list[str]] = [terms.short_ids(kg, side) for side in (result.forward, result.backward)]
-    for _ in range(n):
+    for _ in range(min(n, 1 + sum(map(len, left)))):  # whatever page is asked for, the last one is empty
         pages.append(context.rank(*left))
         left = [[r for r in side if r not in cut] for side, cut in zip(left, pages[-1], strict=True)]
     named, ends = _with_values(kg, pages[-1], schema)
