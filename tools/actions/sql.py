@@ -172,7 +172,7 @@ def execute(context: ActionContext) -> Feedback:
     query = open_database_of(context).query(context.program)
     if query is None or not query.has_answer:
         raise ActionError("execute_before_answer", "no answer is set: use set_answer")
-    return replace(finish(query, context), detail={"aggregation": query.is_aggregated})
+    return finish(query, context)
 
 
 def run_select(select: Select, database: RelationalDatabase) -> Rows:

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL
 from sqlglot import exp
 
-from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
+from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.kg.protocol import Meter, Outcome
 from triplewise.tools.sql.engines import SERVERS, Engine, Fetched, QueryError, open_engine
 from triplewise.tools.sql.query import Rows
@@ -27,8 +27,7 @@ from triplewise.tools.sql.select import Select, read_select
 from triplewise.tools.sql.table_query import TableQuery
 from triplewise.tools.sql.values import Value, nearest, plain, read_number
 
-DISTINCT = 20_000
-"""Most distinct values of a column that are compared with a text one by one."""
+DISTINCT = 20_000  # most distinct values of a column that are compared with a text one by one
 ENDINGS = {
     **dict.fromkeys((".sqlite", ".sqlite3", ".db", ".db3"), "sqlite"),
     **dict.fromkeys((".duckdb", ".ddb", ".csv", ".tsv"), "duckdb"),
@@ -45,9 +44,11 @@ def open_database(url: str, *, timeout: float = 30.0, limit: int = 10_000) -> Re
     its rows. Raises `ConfigurationError`, `DataError` (no such file) or `KGUnavailableError`.
     """
     read = _read_url(url)
-    file = Path(read.database or "") if read.get_backend_name() not in SERVERS else None
-    stamp = (file.stat().st_mtime_ns, file.stat().st_size) if file and file.is_file() else None
-    return _open(read, timeout, limit, stamp)
+    if read.get_backend_name() in SERVERS:
+        return _open(read, timeout, limit, None)
+    if not (file := Path(read.database or "")).is_file():
+        raise DataError("there is no such file; check the path", file)
+    return _open(read, timeout, limit, (file.stat().st_mtime_ns, file.stat().st_size))
 
 
 @lru_cache(maxsize=16)
@@ -124,7 +125,7 @@ class RelationalDatabase:
 
     def query_of(self, column: Column) -> TableQuery:
         """All rows of a column's table, to which conditions and the answer are added."""
-        return TableQuery(exp.select("*").from_(_table_of(column)), self.engine.dialect)
+        return TableQuery(exp.select("*").from_(exp.table_(column.table, quoted=True)), self.engine.dialect)
 
     def read_select(self, text: str) -> Select:
         """The SELECT that a model wrote, checked. Raises `ActionError`, see `triplewise.tools.sql.select`."""
@@ -179,7 +180,9 @@ class RelationalDatabase:
         shown = (
             exp.cast(cell, "text") if is_text and not (column.kind == "text" and column.is_native) else cell
         )
-        select = exp.select(shown).from_(_table_of(column)).where(cell.is_(exp.null()).not_())
+        select = (
+            exp.select(shown).from_(exp.table_(column.table, quoted=True)).where(cell.is_(exp.null()).not_())
+        )
         if word:
             lowered, part = exp.Lower(this=exp.cast(cell, "text")), exp.Literal.string(word.lower())
             select = select.where(exp.StrPosition(this=lowered, substr=part) > 0)
@@ -200,7 +203,3 @@ class RelationalDatabase:
         """Ask the engine, counted by the meter. Raises `QueryError`."""
         self.meter.add()
         return self.engine.fetch(statement, self.timeout, most)
-
-
-def _table_of(column: Column) -> exp.Table:
-    return exp.Table(this=exp.to_identifier(column.table, quoted=True))

@@ -17,7 +17,6 @@ from sqlalchemy.engine import URL
 from sqlalchemy.engine.reflection import ObjectKind
 from sqlalchemy.pool import QueuePool
 
-from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.isolation import STARTING, Ended, IsolatedCalls
 from triplewise.tools.kg.protocol import Outcome
 
@@ -84,18 +83,13 @@ _MYSQL_SETUP = ("SET SESSION TRANSACTION READ ONLY", "SET collation_connection =
 _MYSQL = Server("pymysql", _MYSQL_SETUP, _kill_query, ignores_case=True)
 _READ_ONLY = ("SET default_transaction_read_only = on",)
 _POSTGRES = Server("psycopg", _READ_ONLY, lambda _, connection: connection.cancel())
-SERVERS = {"postgresql": _POSTGRES, "mysql": _MYSQL, "mariadb": _MYSQL}
-"""SQLAlchemy's name of a kind of server -> how it is opened."""
+SERVERS = {"postgresql": _POSTGRES, "mysql": _MYSQL, "mariadb": _MYSQL}  # by SQLAlchemy's name
 
 
 def open_engine(url: URL, timeout: float) -> Engine:
-    """Return the engine of a database; timeout: seconds to wait for a server. Raises `DataError`: no file."""
-    if url.get_backend_name() in SERVERS:
-        return SqlAlchemyEngine(url, timeout)
-    path = Path(url.database or "")
-    if not path.is_file():
-        raise DataError("there is no such file; check the path", path)
-    return SqlAlchemyEngine(url, timeout) if url.get_backend_name() == "sqlite" else DuckDB(path)
+    """Return the engine of a database, `timeout` being the seconds to wait for a server."""
+    is_duck = url.get_backend_name() == "duckdb"
+    return DuckDB(Path(url.database or "")) if is_duck else SqlAlchemyEngine(url, timeout)
 
 
 class SqlAlchemyEngine:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:  # it takes its time
 
 Cells = dict[tuple[str, ColumnKind], dict[str, tuple[str, set[Any], bool, bool]]]
 """Name and kind of columns -> table -> column, its cells, whether each is unique, whether all were read."""
-SAMPLE, SHOWN = 1_000, 40
-"""Rows of each table that are read to see what its texts are, and characters of one shown as an example."""
+SAMPLE, SHOWN = 1_000, 40  # rows of a table that are read, and characters of an example that are shown
 _TEXTS = "CHAR VARCHAR CHARACTER NCHAR NVARCHAR BPCHAR CLOB TEXT TINYTEXT MEDIUMTEXT LONGTEXT NAME NULL"
 _NUMBERS = """INT INTEGER TINYINT SMALLINT MEDIUMINT BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT
 UHUGEINT NUMERIC DECIMAL FLOAT DOUBLE REAL YEAR"""
@@ -35,11 +34,7 @@ _KINDS: dict[str, ColumnKind | None] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column; `kind` is how its values compare.
-
-    `is_native`: cells compare like that as they are stored. `as_text`: they are texts, though the database
-    has the type.
-    """
+    """One column; `kind`: how its values compare, stored like that (`is_native`) or as texts (`as_text`)."""
 
     table: str
     name: str
@@ -141,8 +136,8 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
         looked = [c for c, t in table.columns.items() if _is_loose(t, engine) or _declared_kind(t) != "other"]
         rows = list[tuple[Any, ...]]()
         if looked and not deadline.passed:
-            sampled = exp.select(*(exp.column(c, quoted=True) for c in looked))
-            sampled = sampled.from_(exp.Table(this=exp.to_identifier(name, quoted=True)))
+            cells_of = exp.select(*(exp.column(c, quoted=True) for c in looked))
+            sampled = cells_of.from_(exp.table_(name, quoted=True))
             with suppress(QueryError):  # then the kinds of the types have to do
                 rows = engine.fetch(sampled.limit(SAMPLE).sql(engine.dialect), deadline.left).rows
         cells = {c: [row[i] for row in rows if row[i] is not None] for i, c in enumerate(looked)}

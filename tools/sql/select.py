@@ -19,8 +19,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.sql.schema import Column, Schema
 from triplewise.tools.sql.values import nearest
 
-NEAREST = 5
-"""Names that are offered for one that there is not."""
+NEAREST = 5  # names that are offered for one that there is not
 _FORBIDDEN = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Lock, exp.Set, exp.Pragma)
 _FILE_READERS = ("read_", "glob", "pg_read", "pg_ls", "lo_", "dblink", "load_", "readfile")
 

@@ -45,11 +45,6 @@ class TableQuery(Select):
         """Whether the answer's column is set."""
         return not self.tree.is_star
 
-    @property
-    def is_aggregated(self) -> bool:
-        """Whether the answer is one value that is computed from the rows."""
-        return self.tree.find(exp.AggFunc) is not None
-
     def where(self, condition: Condition) -> TableQuery:
         """The query with one more condition. Raises `ActionError` for a column of another table."""
         added = self._comparison(condition)

@@ -16,20 +16,13 @@ ColumnKind = Literal["text", "number", "date", "boolean", "other"]
 Value = str | int | float | bool | None
 
 NUMBER_PATTERN = r"[+-]?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(,[0-9]{3})+)(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?"
-"""What reads as a number, in the regular expressions of Python, PostgreSQL and DuckDB alike.
-
-A code such as 007 does not: as a number it would lose its zeros.
-"""
-DATE_PATTERN = r"[0-9]{4}-[0-9]{2}(-[0-9]{2}([ T].*)?)?"
-"""What sorts as a date when it is compared as text."""
-
-SIMILARITY = 60.0
-"""Least similarity (0 to 100) of what is offered for another text."""
+"""What reads as a number, in the regular expressions of all engines; a code such as 007 does not."""
+SIMILARITY = 60.0  # least similarity (0 to 100) of what is offered for another text
 PLACEHOLDERS = frozenset({"", "-", "--", "–", "—", "?", "n/a", "na", "none", "null", "nil", "tba", "tbd"})
 """Texts that stand for no value; they do not make a column of numbers one of text."""
 
-_NUMBER, _DATE = re.compile(NUMBER_PATTERN), re.compile(DATE_PATTERN)
-_YEAR = re.compile(r"[0-9]{4}")
+_NUMBER = re.compile(NUMBER_PATTERN)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}(-[0-9]{2}([ T].*)?)?")  # what sorts as a date when compared as text
 
 
 def read_number(value: Value) -> float | None:
@@ -45,7 +38,7 @@ def read_number(value: Value) -> float | None:
 def read_date(text: str) -> str | None:
     """An ISO date as exact as it was written (`1990`, `1990-05`, `1990-05-17`), None if it is none."""
     iso = "-".join(overlap.read_date(text.strip())[:3])
-    return iso if _YEAR.fullmatch(iso) or _DATE.fullmatch(iso) else None
+    return iso if re.fullmatch("[0-9]{4}", iso) or _DATE.fullmatch(iso) else None
 
 
 def fold(text: str) -> str:
@@ -68,12 +61,10 @@ def nearest(text: str, values: Sequence[Value], limit: int) -> list[Value]:
     """Return the values most similar to a text, best first; the same but for case and accents before all."""
     from rapidfuzz import fuzz, process
 
-    target, folded = fold(text), [fold(str(v)) for v in values]
-    same = [v for v, f in zip(values, folded, strict=True) if f == target]
-    scored = process.extract(
-        target, folded, scorer=fuzz.WRatio, limit=limit + len(same), score_cutoff=SIMILARITY
-    )
-    return list(dict.fromkeys([*same, *(values[place] for _, _, place in scored)]))[:limit]
+    folded = [fold(str(value)) for value in values]
+    found = process.extract(fold(text), folded, scorer=fuzz.WRatio, limit=limit, score_cutoff=SIMILARITY)
+    best = sorted(found, key=lambda hit: hit[0] != fold(text))
+    return list(dict.fromkeys(values[place] for _, _, place in best))
 
 
 def plain(cell: object) -> Value:
