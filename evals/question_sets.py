@@ -71,6 +71,8 @@ def _load(name: str) -> QuestionSet:
         plain = (r for r in records if not (r["answers"] and isinstance(r["answers"][0], list)))
         is_geo = name == "geoquery"
         asked = _plain(r for r in plain if not (is_geo and UNRELIABLE.search(str(r.get("query", "")))))
+        if folder == "overnight":
+            asked = [(id_, _with_others(question)) for id_, question in asked]
         source = str(data_folder() / folder / f"{name}.ttl.gz")
     elif "own" in SETS[name]:
         source, asked = f"{own_files}.ttl", _plain(read_records(own_files.with_suffix(".jsonl")))
@@ -103,3 +105,14 @@ def _plain(records: Iterable[Record]) -> list[tuple[str, Labelled]]:
         golds = (tuple(map(str, r["answers"])), *(tuple(map(str, gold)) for gold in r.get("also", ())))
         asked.append((str(r.get("id", r["question"])), Labelled(r["question"], {}, golds)))
     return asked
+
+
+def _with_others(question: Labelled) -> Labelled:
+    """Overnight's programs keep X among what has "the same ... as X", where people mean the others: both are
+    right."""
+    text = question.question.lower()
+    if "same" not in text.split() or not any(question.answers):
+        return question
+    names = {id_: id_.rsplit("/", 1)[-1].replace("_", " ") for id_ in question.answers[0]}
+    others = tuple(id_ for id_, name in names.items() if name not in text or name.isdigit())
+    return question._replace(answers=tuple(filter(None, dict.fromkeys((*question.answers, others)))))

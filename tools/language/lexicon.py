@@ -41,7 +41,7 @@ class Lexicon:
     pronouns: frozenset[str]
     others: frozenset[str]
     partitives: frozenset[str]
-    units: frozenset[str]
+    units: Mapping[str, str]  # a form of a unit -> the unit
     counting: tuple[str, ...]
     kinds: Mapping[str, tuple[str, ...]]
     operators: Mapping[tuple[str, ...], str]  # the words of an operator -> its name in the file
@@ -98,7 +98,7 @@ def word_list(name: str) -> frozenset[str]:
 def lexicon() -> Lexicon:
     """The lexicon, read once."""
     irregular, operators = section("irregular"), section("operators")
-    lists = "stop weak yes_or_no auxiliaries prepositions pronouns others partitives units"
+    lists = "stop weak yes_or_no auxiliaries prepositions pronouns others partitives"
     plain: dict[str, Any] = {name: word_list(name) for name in lists.split()}
     return Lexicon(
         **plain | {name: section(name) for name in ("numbers", "scales", "ordinals", "months")},
@@ -110,6 +110,7 @@ def lexicon() -> Lexicon:
         no_superlatives=frozenset(irregular["none"].split()),
         adjectives={word: _adjective(*entry) for word, entry in section("adjectives").items()},
         quantities={word: tuple(names.split()) for word, names in section("quantities").items()},
+        units={form: unit for unit, forms in section("units").items() for form in (unit, *forms.split())},
         lemmas={form: lemma for lemma, forms in section("lemmas").items() for form in forms},
     )
 

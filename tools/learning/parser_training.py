@@ -92,14 +92,18 @@ def is_right(
     (gold, *_), is_empty = golds, answer == frozenset()
     if is_empty or not gold:
         return is_empty and not gold
-    if not isinstance(answer, frozenset):
-        number = isinstance(answer, float) and answer.is_integer()
-        values = labels = [str(int(answer) if number else answer).lower()]
-    else:
-        nodes = sorted(node for node in answer if isinstance(node, int))
-        if len(nodes) > 3 * len(gold) + TOO_MANY or len(nodes) < len(answer):
-            return False  # too many, or rows of groups
-        terms = [index.terms[node] for node in nodes]
-        values = [profile.short(term) if isinstance(term, IRI) else term.value for term in terms]
-        labels = [index.label(node) for node in nodes]
-    return best_overlap(values, golds).f1 >= least or best_overlap(labels, golds, "names").f1 >= least
+    rows = answer if isinstance(answer, frozenset) else [answer]
+    parts = [part for row in rows for part in (row if isinstance(row, tuple) else (row,))]
+    if len(parts) > 3 * len(gold) + TOO_MANY:
+        return False
+    ids, labels = zip(*sorted({_written(part, index, profile) for part in parts}), strict=True)
+    return best_overlap(ids, golds).f1 >= least or best_overlap(labels, golds, "names").f1 >= least
+
+
+def _written(part: float, index: GraphIndex, profile: Profile) -> tuple[str, str]:
+    """A node, number or truth value as gold answers may write it: by its id, and by its label."""
+    if type(part) is int:
+        term = index.terms[part]
+        return profile.short(term) if isinstance(term, IRI) else term.value, index.label(part)
+    text = str(int(part)) if isinstance(part, float) and part.is_integer() else str(part).lower()
+    return text, text

@@ -52,9 +52,11 @@ def _listed(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
         return
     if listed in ("most", "least") and is_number(" ".join(question.words[end : end + 1])):
         listed = "at_most" if listed == "most" else "at_least"
-    name, sign, comparison = LISTED.get(listed, (cast(OperatorName, listed), 1, None))
     dates = [listed in ("before", "after") and r.kind == "date" for r in question.index.rels]
-    yield Operator(name, sign, comparison, np.array(dates, np.float32) if comparison else None), end
+    names: tuple[str, ...] = ("count", "sum") if listed == "total" else (listed,)
+    for one in names:
+        name, sign, comparison = LISTED.get(one, (cast(OperatorName, one), 1, None))
+        yield Operator(name, sign, comparison, np.array(dates, np.float32) if comparison else None), end
 
 
 def is_number(word: str) -> bool:

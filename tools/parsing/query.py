@@ -30,12 +30,13 @@ class Number:
     """A number, date or time of the question: its place on a line, and its kind ("", "date" or "time").
 
     `text` is how a date or time is written ("1990", "1990-05", "1990-05-07", "10:30"): dates compare to this
-    precision.
+    precision. `unit` is the one behind it, as the lexicon writes it.
     """
 
     value: float
     kind: str = ""
     text: str = ""
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

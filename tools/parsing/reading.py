@@ -16,6 +16,8 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.language.framing import asked_part
+from triplewise.tools.language.text import singular
 from triplewise.tools.linking.linker import candidate_nodes, link
 from triplewise.tools.parsing.chains import Seeds, chain_anchors
 from triplewise.tools.parsing.chart import Candidate, Parser
@@ -28,6 +30,7 @@ from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.program import compile_query
 from triplewise.tools.parsing.query import Image, Nodes, Query
 from triplewise.tools.parsing.question import Question
+from triplewise.tools.parsing.vocabulary import Vocabulary
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.words import describe
 from triplewise.tools.retrieval.encoder import Encoder
@@ -89,10 +92,23 @@ def derive(
             return candidate_nodes(question, kg, encoder)
         return [iri for entity in given if (iri := kg.profile.expand(entity.id)) is not None]
 
-    grounded = ground(question, index_for(kg, encoder, question, named), linked=given)
+    index = index_for(kg, encoder, question, named)
+    asked = asked_part(question)
+    if asked.text != question and not speaks_of(index, asked.context):
+        question = asked.text
+        given = link(question, kg, linked, encoder) if linked else given
+    grounded = ground(question, index, linked=given)
     parser = Parser(weights_for(kg) if weights is None else weights)
     chains = partial(chain_anchors, kg=kg, encoder=encoder, seeds=seeds)
     return grounded, parser.read(grounded, chains)
+
+
+def speaks_of(index: GraphIndex, words: Iterable[str]) -> bool:
+    """Whether some of these words are of names, relations or classes of a graph."""
+    known = Vocabulary.of(index).words
+    return any(
+        form in known or form in index.named.by_word for word in words for form in (word, singular(word))
+    )
 
 
 def read_question(

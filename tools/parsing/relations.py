@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from triplewise.tools.core.terms import IRI, XSD, Literal
 from triplewise.tools.kg.profile import Profile, RelationText, local_name
+from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.language.text import fold, split_name
 from triplewise.tools.parsing.facts import SortedFacts
 
@@ -84,6 +85,13 @@ class Relation:
     def objects(self) -> Nodes:
         """Everything it leads to."""
         return self.keep(frozenset(self.ends.tolist()))
+
+    @cached_property
+    def units(self) -> frozenset[str]:
+        """The units in its names, as the lexicon writes them: {"minute"} of "duration minutes"."""
+        units = lexicon().units
+        words = {word for name in self.names for word in fold(split_name(name)).split()}
+        return frozenset(units[word] for word in words if word in units)
 
     @cached_property
     def num(self) -> dict[int, float]:

@@ -15,6 +15,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import is_mutual
+from triplewise.tools.language.framing import asked_part
 from triplewise.tools.language.lexicon import word_list
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.chains import steps_at
@@ -62,7 +63,7 @@ def slot_of(text: str) -> tuple[str, str] | None:
 
 def decides(text: str) -> bool:
     """Whether a text is answered by true or false: a claim, or a question that begins with its verb."""
-    first = re.match(r"\W*([\w'’]++)(?! you\b)", text.casefold())
+    first = re.match(r"\W*([\w'’]++)(?! you\b)", asked_part(text).text.casefold())
     is_verb = first is not None and first[1].replace("’", "'") in word_list("verbs")
     return is_verb or form_of(text) == "claim"
 

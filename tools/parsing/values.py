@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 from triplewise.tools.core.terms import Literal
@@ -31,10 +32,13 @@ def ground_values(question: Question) -> None:
             in_name = any(a.kind == "entity" and a.start <= i < a.end for a in question.anchors)
             is_unit = [word in lexicon().units for word in words[end : end + MOST_UNITS]]
             units = is_unit.index(False) if False in is_unit else len(is_unit)
+            forms = ("".join(words[end : end + MOST_UNITS]), *words[end : end + units][::-1])  # km/h
+            unit = next((lexicon().units[form] for form in forms if form in lexicon().units), "")
             for behind in (end, end + units) if units else (end,):
                 features = f(number=1, number_in_name=in_name and not nodes, number_unit=behind > end)
-                query = Nodes(nodes) if nodes else number
-                question.add(Category.SET, (i, behind), features, kind="value", query=query, meaning=number)
+                given = replace(number, unit=unit)
+                query = Nodes(nodes) if nodes else given
+                question.add(Category.SET, (i, behind), features, kind="value", query=query, meaning=given)
         i = end
 
 

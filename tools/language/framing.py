@@ -1,0 +1,84 @@
+"""What a text asks, without its wrapping: "Could you tell me", "My aunt is curious:", "Is that so?"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from triplewise.tools.language.lexicon import lexicon, section, word_list
+from triplewise.tools.language.text import tokenise, tokens
+
+_SENTENCE = re.compile(r"(?:(?<=[^\W\d_]{4})|(?<=\d))[.:]\s+|[;!?]+\s+")
+_BEGIN = frozenset(["i", "we", "you", "please", "could", "can", "would", "do", "any", "anyone", "it"])
+_NO_END = frozenset(["the", "a", "in", "of", "on", "by", "is", "are", "was", "were"])
+"""Words that a frame begins with, and those that belong to what is behind it."""
+
+
+class Asked(NamedTuple):
+    """The part of a text that asks, and the words of what was left out that are no part of a frame."""
+
+    text: str
+    context: frozenset[str] = frozenset()
+
+
+def asked_part(text: str) -> Asked:
+    """Return what a text asks: of several sentences the one that does, without its frame.
+
+    A claim becomes "Is ...", where a frame or another sentence asks whether it is so. A text is returned as
+    it stands where what asks says nothing of its own, or "it" of something in another sentence.
+    """
+    sentences = [part.strip(" ?.!,") for part in _SENTENCE.split(text.strip())]
+    sentences = [_matched("endings", part, at_end=True) for part in sentences if part]
+    if len(sentences) > 1 and re.fullmatch(section("framing")["tags"], sentences[-1].lower()):
+        cores = [f"Is {_matched('claims', sentences[-2])}"]
+    else:
+        unframed = [(part, _without_frame(part)) for part in sentences]
+        cores = [core for part, core in unframed if core != part or _asks(part)]
+    content = [word for core in cores for word in tokens(core) if word not in lexicon().stop]
+    if len(list(filter(None, cores))) != 1 or not content:
+        return Asked(text)
+    core = next(filter(None, cores))
+    framing = lexicon().stop.union(*(section("framing")[name].split() for name in ("words", "asks")))
+    context = frozenset(word for part in sentences for word in tokens(part)) - framing - {*tokens(core)}
+    leans = not (lexicon().pronouns - {"that", "this"}).isdisjoint(tokens(core))
+    return Asked(text) if context and leans else Asked(core, context)
+
+
+def _matched(name: str, sentence: str, at_end: bool = False) -> str:
+    """A sentence without what an expression of the lexicon matches at its beginning, or its end."""
+    pattern = section("framing")[name]
+    return re.sub(pattern if at_end else f"^{pattern}", "", sentence, flags=re.IGNORECASE)
+
+
+def _asks(sentence: str) -> bool:
+    """Whether a sentence begins as a question or an order does, but for a preposition."""
+    words = tokens(sentence)
+    first = words[1:2] if {*words[:1]} & word_list("phrase_prepositions") else words[:1]
+    return not (word_list("asking") | word_list("orders") | word_list("verbs")).isdisjoint(first)
+
+
+def _without_frame(sentence: str) -> str:
+    """A sentence from the end of its frame on, "" where nothing is behind it; "if ..." as "Is ..."."""
+    if (claim := _matched("whether", sentence)) != sentence:
+        return f"Is {claim}"
+    found = tokenise(sentence)
+    words = [token.word for token in found]
+    for start, word in enumerate(words):
+        if word in word_list("asking"):
+            break
+        end = start + _frame(words[start:]) if word in _BEGIN else 0
+        if end > start:
+            rest = sentence[found[end].start :] if end < len(found) else ""
+            return f"Is {rest}" if rest and words[end - 1] in ("if", "whether") else rest
+    return sentence
+
+
+def _frame(words: Sequence[str]) -> int:
+    """How many words a frame has; 0 if none of them asks."""
+    framing, asks = section("framing"), {*section("framing")["asks"].split()}
+    every: Iterable[str] = asks.union(framing["words"].split())
+    end = next((i for i, word in enumerate(words) if word not in every), len(words))
+    while end and words[end - 1] in _NO_END:
+        end -= 1
+    return end if asks.intersection(words[:end]) else 0
