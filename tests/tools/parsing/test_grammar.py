@@ -63,7 +63,11 @@ QUESTIONS: tuple[tuple[str, list[str]], ...] = (
     ("employees younger than 35", [JON, LENA]),
     ("the largest office by floor area", ["Berlin office"]),
     ("is Tom Wick a department", ["false"]),
-    ("employees who do not report to Mara Olsen", [JON, LENA]),
+    ("employees who do not report to Mara Olsen", [JON, LENA]),  # nor does she herself
+    ("employees nobody mentors", [MARA, LENA]),
+    ("offices neither in Germany nor in Norway", ["Turin office"]),
+    ("number of employees per role", ["clerk", "2"]),
+    ("total number of offices", ["3"]),
     ("the most common trainer", [MARA]),
     ("the most common mentor among employees in sales", [MARA]),
     ("who has only one mentor", [TOM, IDA, JON]),

@@ -16,7 +16,7 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.engine import Deadline
 from triplewise.tools.parsing import facts
-from triplewise.tools.parsing.reading import Reading, read_question
+from triplewise.tools.parsing.reading import Reading, derive, read_question
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import open_encoder
 
@@ -60,6 +60,19 @@ def test_a_reading_is_a_program_with_its_answer(demo: EmbeddedKG) -> None:
     assert "shares border with" in best.text
     assert 0 <= best.confidence <= 1
     assert all(set(other.values) != set(best.values) for other in others)
+
+
+def test_a_frame_changes_nothing(demo: EmbeddedKG) -> None:
+    plain, framed = (
+        read(q, demo)[0] for q in (QUESTIONS[0], "Could you tell me which countries border Bolivia?")
+    )
+    assert (framed.program, framed.uncovered) == (plain.program, ())
+
+
+def test_what_another_sentence_names_is_not_left_out(demo: EmbeddedKG) -> None:
+    question = "I was born in Bolivia. Could you tell me which countries share a border?"
+    grounded, _ = derive(question, demo, open_encoder())
+    assert grounded.text == question
 
 
 def test_yes_or_no_names_both_things(demo: EmbeddedKG) -> None:

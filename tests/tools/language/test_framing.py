@@ -1,0 +1,53 @@
+"""Frames around a question: what is left out, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from triplewise.tools.language.framing import asked_part
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("Could you please tell me who wrote Dracula?", "who wrote Dracula"),
+        ("I'd like to know the height of K2.", "the height of K2"),
+        ("I was wondering which rivers flow through Ulm.", "which rivers flow through Ulm"),
+        ("Do you happen to know in which year Ulm was founded?", "in which year Ulm was founded"),
+        ("Any idea whether Ulm is in Germany?", "Is Ulm is in Germany"),
+        ("Am I right in thinking that Ulm is in Germany?", "Is Ulm is in Germany"),
+        ("My neighbour swears that Ulm is a port. Is she right?", "Is Ulm is a port"),
+        (
+            "I have a bet going: which is longer, the Rhine or the Main?",
+            "which is longer, the Rhine or the Main",
+        ),
+        ("I need it for school; could you list the lakes of Peru, please?", "the lakes of Peru"),
+        ("Which lakes are in Peru, if I may ask?", "Which lakes are in Peru"),
+    ],
+)
+def test_a_frame_is_left_out(text: str, asked: str) -> None:
+    assert asked_part(text).text == asked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who wrote Dracula?",
+        "Do you know?",
+        "St. Moritz is in which country?",
+        "My aunt loves Ulm; which river flows through it?",  # "it" is in the other sentence
+        "Which lakes are in Peru? Which are in Chile?",
+        "Ulm is in Germany.",
+        "Which of the people who can play the flute know Ida Brandt?",
+        "",
+    ],
+)
+def test_another_text_stays_as_it_is(text: str) -> None:
+    assert asked_part(text).text.rstrip("?") == text.rstrip("?")
+
+
+def test_words_of_other_sentences_are_kept_apart_from_those_of_frames() -> None:
+    asked = asked_part("I never spend more than 20 euros. Could you tell me which hotels are left?")
+    assert asked.text == "which hotels are left"
+    assert {"20", "euros"} <= asked.context
+    assert "could" not in asked.context
