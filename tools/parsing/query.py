@@ -18,15 +18,33 @@ Function: TypeAlias = Literal["count", "sum", "average"]
 Comparison: TypeAlias = Literal["gt", "lt", "ge", "le", "eq"]
 
 
+class Tree:
+    """A query tree. Its hash is computed once: what it stands for is looked up by it many times."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+    def __init_subclass__(cls) -> None:
+        cls.__hash__ = Tree.__hash__  # type: ignore[method-assign]  # instead of the one of the dataclass
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            own = (type(self).__name__, *(getattr(self, name) for name in type(self).__slots__))
+            object.__setattr__(self, "_hash", hash(own))
+            return self._hash
+
+
 @dataclass(frozen=True, slots=True)
-class Nodes:
+class Nodes(Tree):
     """Entities or literals of one name: several where the name is shared."""
 
     nodes: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class Number(Tree):
     """A number, date or time of the question: its place on a line, and its kind ("", "date" or "time").
 
     `text` is how a date or time is written ("1990", "1990-05", "1990-05-07", "10:30"): dates compare to this
@@ -40,21 +58,21 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class Members(Tree):
     """The members of a class (its subclasses' too): `cls` numbers the classes of the index."""
 
     cls: int
 
 
 @dataclass(frozen=True, slots=True)
-class Having:
+class Having(Tree):
     """Everything a path can be walked from."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class Image(Tree):
     """What a path leads to from a set: the capital of X, the cities of X."""
 
     path: Path
@@ -62,7 +80,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class And(Tree):
     """The intersection of two sets."""
 
     left: Set
@@ -70,7 +88,7 @@ class And:
 
 
 @dataclass(frozen=True, slots=True)
-class Or:
+class Or(Tree):
     """The union of two sets."""
 
     left: Set
@@ -78,7 +96,7 @@ class Or:
 
 
 @dataclass(frozen=True, slots=True)
-class Minus:
+class Minus(Tree):
     """A set without another."""
 
     of: Set
@@ -86,7 +104,7 @@ class Minus:
 
 
 @dataclass(frozen=True, slots=True)
-class Extremal:
+class Extremal(Tree):
     """The members with the largest (sign 1) or smallest (-1) of all their values of a numeric path.
 
     Ties are kept. `rank` counts distinct values from that end (2: the second largest), `count` how many
@@ -101,7 +119,7 @@ class Extremal:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtremalAggregate:
+class ExtremalAggregate(Tree):
     """The members with the largest (sign 1) or smallest (-1) number of links, at least one, to members of
     `to` (None: to anything), or sum or average of the values at the end of a path."""
 
@@ -113,7 +131,7 @@ class ExtremalAggregate:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Tree):
     """The members of whose values of a numeric path one compares with a number, or with a set of literals:
     the largest of them for gt and ge, the smallest for lt and le, any for eq."""
 
@@ -124,7 +142,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class Linked(Tree):
     """The members that a path links to so many members of `to` (None: of anything), at least one."""
 
     of: Set
@@ -135,14 +153,14 @@ class Linked:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class Count(Tree):
     """How many members a set has."""
 
     of: Set
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(Tree):
     """Sum or average of the values of a numeric path over a set: every value of every member once."""
 
     function: Literal["sum", "average"]
@@ -151,14 +169,14 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(Tree):
     """Yes or no: whether a set has members."""
 
     of: Set
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class Grouped(Tree):
     """One row for each member that a path leads somewhere from: the member, and how many members of `to`
     (None: of anything) it leads to, or the sum or average of the values at its end."""
 
