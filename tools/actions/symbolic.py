@@ -9,14 +9,13 @@ from typing import Annotated, TypeAlias
 
 from triplewise.tools.actions import explore
 from triplewise.tools.actions.search import search
-from triplewise.tools.actions.terms import Resolver, names, relation_names, short_ids, triple_lines, with_id
+from triplewise.tools.actions.terms import Resolver, names, relation_names, short_ids, triple_lines
 from triplewise.tools.actions.toolset import ActionContext, Feedback, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.facts import ExtractedFact
-from triplewise.tools.core.terms import IRI, Term, one_line
-from triplewise.tools.kg.protocol import Deadline, Outcome
+from triplewise.tools.core.terms import Term, one_line
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.overlay.overlay import overlaid
-from triplewise.tools.retrieval.observation import Bundle, read_bundles
 
 RuleService: TypeAlias = Callable[[str], Sequence[str]]
 """`services["rules"]`: a sub-question -> rules as text, best first."""
@@ -39,7 +38,6 @@ ExtractService: TypeAlias = Callable[[str, str], Extraction]
 
 SHOWN_RELATIONS = 8  # Relations of either direction that are named where the one that was meant leads nowhere
 SHOWN_PASSAGES, SHOWN_CHARACTERS = 5, 3_000  # Passages, and characters of them, in an observation
-FACTS_OF_EACH = 1_000  # Facts of one entity that a search for several reads at most
 
 
 @action(
@@ -102,44 +100,6 @@ def _entity(resolver: Resolver, form: str) -> Term:
             raise
         resolver.repaired[form] = kg.profile.short(nodes[0])
         return nodes[0]
-
-
-@action("search_each(P36, Q17, Q142)", "searchEach")
-def search_each(
-    context: ActionContext,
-    relation: Annotated[str, "relation", "a relation of a reasoning path"],
-    *entities: Annotated[str, "entity", "ids or names of entities"],
-) -> Feedback:
-    """Search the neighbors of several entities under one relation at once."""
-    resolver, kg, form = Resolver(context), context.kg, relation.strip("'\" ")
-    is_backward, walked = form.startswith("^"), resolver.relation(form.removeprefix("^"))
-    nodes = list(dict.fromkeys(_entity(resolver, e) for e in entities))
-    ways = (False,) if is_backward else (True, False)
-    bundles = {
-        Bundle(n, walked, forward): FACTS_OF_EACH
-        for n in nodes
-        for forward in ways
-        if isinstance(n, IRI) or not forward
-    }
-    facts, problem = read_bundles(kg, bundles, bundles, 0, Deadline(kg.timeout))
-    triples = tuple(dict.fromkeys(f.triple for f in facts))
-    shown, quiet = facts[: explore.SHOWN_NEIGHBORS], Outcome.ROWS if facts else Outcome.EMPTY
-    named = names(kg, (t for f in shown for t in (f.near, f.far)))
-    ends: dict[Term, list[str]] = {}
-    for fact in shown:
-        ends.setdefault(fact.near, []).append(with_id(kg, fact.far, named[fact.far]))
-    lines = [f"{with_id(kg, node, named[node])}: {', '.join(far)}." for node, far in ends.items()]
-    if len(facts) > len(shown):
-        lines.append(f"... and {len(facts) - len(shown)} more: search_neighbor shows those of one entity.")
-    return Feedback(
-        arguments=("^" * is_backward + kg.profile.short(walked), *short_ids(kg, nodes)),
-        outcome=problem.partition(":")[0] or quiet,
-        message=problem,
-        observation="\n".join(lines) if facts else problem or _nothing_found(context),
-        ids={"neighbors": explore.entity_ids(kg, triples)},
-        triples=triples,
-        detail=resolver.detail(),
-    )
 
 
 @action("wiki_search(Q1490, P36)", "wikiSearch", "searchWiki", "search_wiki")
@@ -205,5 +165,5 @@ def finish(
     return explore.answer.run(context, *entities)
 
 
-_ACTIONS = (search, get_rules, search_neighbor, search_each, wiki_search, finish, unknown)
+_ACTIONS = (search, get_rules, search_neighbor, wiki_search, finish, unknown)
 SYMBOLIC = Toolset("symbolic", _ACTIONS)

@@ -432,12 +432,6 @@ def test_following_rules(bench: ActionContext) -> None:
         "triples about Japan to answer the question. The triples extracted are "
         "(Japan [Q17], capital, New Tokyo [Q999])."
     )
-    each = SYMBOLIC.execute(bench, Call("search_each", ("P36", "Q17", "Q142", "Japan")))
-    assert each.observation == "France [Q142]: Paris [Q90].\nJapan [Q17]: Tokyo [Q1490]."
-    back = SYMBOLIC.execute(bench, Call("search_each", ("^P36", "Q17", "Q1490")))
-    assert (back.observation, back.arguments) == ("Tokyo [Q1490]: Japan [Q17].", ("^P36", "Q17", "Q1490"))
-    assert (each.outcome, len(each.triples), each.arguments) == ("rows", 2, ("P36", "Q17", "Q142"))
-    assert SYMBOLIC.execute(bench, Call("search_each", ("P999", "Q17"))).outcome == "empty"
     assert (read.facts, read.triples) == ((FACT,), (FACT.triple,))
     assert "No documents" in SYMBOLIC.execute(bench, Call("wiki_search", ("Q17", "P36"))).observation
     assert SYMBOLIC.execute(bench, Call("finish", ("Tokyo", "Aragorn"))).answers == ("Q1490", "Aragorn")
