@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections import Counter
@@ -19,7 +20,7 @@ from triplewise.graphs.runs import RunRequest
 from triplewise.graphs.trace import iris_of
 from triplewise.nodes.state import Answer
 from triplewise.tools.core import errors
-from triplewise.tools.core.files import json_lines, lines_of, write_text, writing
+from triplewise.tools.core.files import json_lines, lines_of, read_text, write_text, writing
 
 COLUMNS = ("id", "question", "status", "confidence", "answer", "values", "iris", "query", "reason", "seconds")
 """Columns of the answers, before those of the questions; several answers in a cell are split by ` | `."""
@@ -37,8 +38,10 @@ def read_questions(source: str) -> list[Row]:
     if path.suffix == ".jsonl":
         records = json_lines(path)
     elif path.suffix == ".csv":
-        lines = [line for _, line in lines_of(path)]
-        rows = csv.DictReader(lines, delimiter=max(SEPARATORS, key="".join(lines[:1]).count))
+        table = read_text(path).lstrip("\n")
+        csv.field_size_limit(max(len(table), csv.field_size_limit()))
+        separator = max(SEPARATORS, key=table.partition("\n")[0].count)
+        rows = csv.DictReader(io.StringIO(table), delimiter=separator)
         records = ((rows.line_num, row) for row in rows)
     else:
         lines_read = enumerate(sys.stdin, 1) if source == "-" else lines_of(path)
@@ -135,11 +138,11 @@ def _tally(records: Iterable[Row]) -> str:
 
 def _answers_before(part: Path | None, keys: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Row]]:
     """Yield the answers that an earlier run of these questions left; failed ones are asked again."""
-    for line in part.read_text(encoding="utf-8").splitlines() if part is not None and part.exists() else ():
+    for line in part.read_bytes().split(b"\n") if part is not None and part.exists() else ():
         try:
             record = json.loads(line)
             key, status = _key(record), record["status"]
         except (ValueError, KeyError, TypeError):
-            continue  # the line that was being written when it was cut off
+            continue  # it was being written when the run was cut off, or is damaged
         if key in keys and status != "failed":
             yield key, record

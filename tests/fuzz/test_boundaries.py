@@ -16,9 +16,13 @@ from hypothesis import strategies as st
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
+from triplewise.graphs.cli.batch import read_questions
 from triplewise.graphs.cli.options import read_config
 from triplewise.guidelines import load_guidelines
+from triplewise.nodes.prompting import load_prompt
 from triplewise.tools.core.errors import TriplewiseError
+from triplewise.tools.core.files import read_text
+from triplewise.tools.core.taught import names_of, ratings_of, right_answers
 from triplewise.tools.core.terms import RDFS, XSD
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import read_query
@@ -27,6 +31,7 @@ from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.sparql_results import Reply, judge
 from triplewise.tools.learning.trajectory import read_trajectories
+from triplewise.tools.parsing.confidence import read_calibration
 from triplewise.tools.planning.seeds import read_seeds
 
 FUZZ = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -34,10 +39,42 @@ FUZZ = settings(deadline=None, database=None, suppress_health_check=list(HealthC
 PIECES = (
     *(b"", b"\x00", b"\xef\xbb\xbf", b"\xff\xfe", b"\xe9", b"\n", b"\r", b"\t", b"\x1b]52;c;x\x07"),
     *(b"\xed\xa0\x80", b"{", b"}", b"[" * 2_000, b"{" * 3_000, b'"', b"'", b"\\", b"|", b": ", b"- "),
-    *(b"&a *a", b"!!python/name:os", b"#", b"null", b"NaN", b"1e999", b"9" * 5_000, b"2020-13-45"),
+    *(
+        b"\\ud800",
+        b"y" * 140_000,
+        b"&a *a",
+        b"!!python/name:os",
+        b"#",
+        b"null",
+        b"NaN",
+        b"1e999",
+        b"9" * 5_000,
+        b"2020-13-45",
+    ),
     *(b"<x y>", b"_:b", b"<http://e/>", b'"x"@en-', b"@prefix"),
 )
 """Bytes that break what reads a file."""
+
+
+def read_savable(path: Path) -> None:
+    """Read questions, all of which can be written again."""
+    json.dumps(read_questions(str(path)), ensure_ascii=False).encode()
+
+
+def read_config_there(path: Path) -> object:
+    """Read the configuration of a file that the environment names."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIPLEWISE_CONFIG", str(path))
+        return read_config()
+
+
+def read_taught(path: Path) -> object:
+    """Read what people taught about the demo graph."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(path.parent.parent))
+        return names_of("demo"), right_answers("demo"), ratings_of("demo", "Who?")
+
+
 FILES: dict[str, tuple[bytes, Callable[[Path], object]]] = {
     "graph.ttl": (b'@prefix e: <http://e/> .\ne:a e:p e:b ; e:q "5"^^e:int .\n', open_kg),
     "graph.nt": (b'<http://e/a> <http://e/p> "x"@en .\n<http://e/a> <http://e/p> _:b .\n', open_kg),
@@ -62,7 +99,30 @@ FILES: dict[str, tuple[bytes, Callable[[Path], object]]] = {
         b'{"question": "who made Up", "topic_entity": {"e:Up": "Up"}, "answers": ["e:Pete"]}\n',
         lambda path: list(read_seeds(path)),
     ),
+    "graph.jsonld": (
+        b'{"@context": {"@vocab": "http://e/"}, "@id": "http://e/a", "p": {"@id": "http://e/b"}, "q": [5]}',
+        open_kg,
+    ),
+    "prompt.yaml": (
+        b"system: You answer {{ question }} from a graph.\nuser: '{{ question }}'\n",
+        load_prompt,
+    ),
+    "calibration.json": (
+        b'{"names": ["size"], "trees": [[0, 1.5, 2]], "base": 0.1}\n',
+        lambda path: read_calibration(read_text(path), path),
+    ),
+    "triplewise.toml": (b'[settings]\nkg = "demo"\nmax_steps = 5\n', read_config_there),
+    "taught/triplewise/names.jsonl": (
+        b'{"source": "demo", "relation": "P50", "name": "penned by"}\n',
+        read_taught,
+    ),
+    "taught/triplewise/ratings.jsonl": (
+        b'{"source": "demo", "question": "Who?", "program": "x", "rating": "right", "answer": []}\n',
+        read_taught,
+    ),
     "turns.jsonl": (b'{"question": "q", "turns": []}\n', read_trajectories),
+    "questions.csv": (b'id,question,note\n1,"Who, then?",x\n2,Where?,"a\nb"\n', read_savable),
+    "questions.jsonl": (b'{"id": 1, "question": "Who?", "note": [1, null]}\n', read_savable),
 }
 """Name of a file -> what it may look like, and what reads it."""
 
@@ -71,13 +131,15 @@ FILES: dict[str, tuple[bytes, Callable[[Path], object]]] = {
 def test_a_file_is_read_or_refused(name: str, tmp_path: Path) -> None:
     content, read = FILES[name]
     path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
 
-    @settings(FUZZ, max_examples=25)
-    @given(st.integers(0, len(content)), st.integers(0, 9), st.sampled_from(PIECES) | st.binary(max_size=8))
+    @settings(FUZZ, max_examples=8)
+    @given(st.integers(0, len(content)), st.integers(0, 9) | st.just(0), st.binary(max_size=8))
     def check(place: int, dropped: int, piece: bytes) -> None:
-        path.write_bytes(content[:place] + piece + content[place + dropped :])
-        with suppress(TriplewiseError):
-            read(path)
+        for inserted in (*PIECES, piece):
+            path.write_bytes(content[:place] + inserted + content[place + dropped :])
+            with suppress(TriplewiseError):
+                read(path)
 
     check()
     close_all()

@@ -74,7 +74,7 @@ def test_a_batch_goes_on_where_it_was_cut_off(tmp_path: Path, capsys: pytest.Cap
         "answer": "kept",
     }
     part = tmp_path / "a.jsonl.part"
-    part.write_text(json.dumps(done) + '\n{"id": "2", "quest', encoding="utf-8")
+    part.write_bytes(json.dumps(done).encode() + b'\n{"id": "1\xff"}\n{"id": "2", "quest')
     assert run(["ask", "--file", str(file), "--out", str(out)]) == 0
     records = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert [r["answer"] for r in records] == ["kept", "Tokyo"]

@@ -164,6 +164,8 @@ def json_lines(path: Path) -> Iterator[tuple[int, Record]]:
     for number, line in lines_of(path):
         try:
             data = json.loads(line)
+            if "\\u" in line:  # half characters cannot be saved
+                data = json.loads(json.dumps(data, ensure_ascii=False).encode(errors="replace"))
         except (ValueError, RecursionError) as error:
             raise DataError(f"not JSON: {error}", path, number) from error
         if not isinstance(data, dict):

@@ -20,7 +20,7 @@ from triplewise.tools.core.names import normalise
 
 Kind = Literal["ratings", "names"]
 DEMO = "demo"
-RATING = ("question", "program", "rating", "answer")
+TEXTS = {"names": ("source", "relation", "name"), "ratings": ("source", "question", "program", "rating")}
 
 
 def graph_key(source: str | Path) -> str:
@@ -47,29 +47,33 @@ def keep(kind: Kind, source: str | Path | None, **record: Any) -> Path:
 def names_of(source: str | Path) -> dict[str, tuple[str, ...]]:
     """Return the names that relations of a graph were given, by the id of the relation."""
     names: dict[str, dict[str, None]] = {}
-    for record in _records("names", source, "relation", "name"):
+    for record in _records("names", source):
         names.setdefault(record["relation"], {})[record["name"]] = None
     return {relation: tuple(given) for relation, given in names.items()}
 
 
 def ratings_of(source: str | Path, question: str) -> dict[str, str]:
     """Return `right` or `wrong` by the program that was rated as an answer to a question, the last word."""
-    rated = _records("ratings", source, *RATING)
+    rated = _records("ratings", source)
     return {r["program"]: r["rating"] for r in rated if normalise(r["question"]) == normalise(question)}
 
 
 def right_answers(source: str | Path) -> tuple[dict[str, Any], ...]:
     """Return the questions whose answers were marked right, with `answer` and `entities`, each once."""
-    last = {(normalise(r["question"]), r["program"]): r for r in _records("ratings", source, *RATING)}
+    last = {(normalise(r["question"]), r["program"]): r for r in _records("ratings", source)}
     return tuple(r for r in last.values() if r["rating"] == "right")
 
 
-def _records(kind: Kind, source: str | Path, *needed: str) -> list[dict[str, Any]]:
-    """The whole records of a graph; a broken line is left out."""
+def _records(kind: Kind, source: str | Path) -> list[dict[str, Any]]:
+    """The whole records of a graph; a line that is damaged is left out."""
     path, key, records = user_data_path("triplewise") / f"{kind}.jsonl", graph_key(source), []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        with suppress(ValueError, AttributeError):
-            record = json.loads(line)
-            if record.keys() >= {*needed, "source"} and record["source"] == key:
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        with suppress(ValueError, TypeError, RecursionError):
+            record = {"answer": [], "entities": {}, **json.loads(line)}
+            is_whole = all(isinstance(record.get(name), str) for name in TEXTS[kind])
+            is_whole = (
+                is_whole and isinstance(record["answer"], list) and isinstance(record["entities"], dict)
+            )
+            if is_whole and record["source"] == key:
                 records.append(record)
     return records

@@ -378,7 +378,7 @@ def node_name(iri: str) -> str:
 
 def namespace(iri: str) -> str:
     """An IRI up to its local name."""
-    return re.sub(r"[^/#:]*$", "", iri)
+    return iri[: max(map(iri.rfind, "/#:")) + 1]
 
 
 def local_name(iri: str) -> str:

@@ -181,7 +181,7 @@ def read_calibration(text: str, path: Path, names: Iterable[str] = FEATURES) -> 
         if set(calibration.names) != set(names):
             raise ValueError("it is of other evidence")
         calibration.probability(dict.fromkeys(names, 0.0))
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
+    except (TypeError, KeyError, ValueError, AttributeError, RecursionError) as error:
         raise DataError(
             f"no calibration of this version ({error}); run `triplewise calibrate` again", path
         ) from error
