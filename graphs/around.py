@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 from typing import Literal as OneOf
@@ -22,15 +21,13 @@ from triplewise.nodes.state import State
 from triplewise.tools.actions import Toolset
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError, TriplewiseError
 from triplewise.tools.core.taught import keep
-from triplewise.tools.core.terms import IRI, Literal, Triple, whole_number
+from triplewise.tools.core.terms import IRI, Literal, whole_number
 from triplewise.tools.kg import KnowledgeGraph, vocabulary
-from triplewise.tools.kg.infer import ENGINE_SPACES
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.linking.linker import link
 from triplewise.tools.linking.search import Match, node_types, search_kg
 from triplewise.tools.parsing.card import RelationCard, SchemaCard
 from triplewise.tools.parsing.confidence import calibration_for
-from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.reading import read_question
 from triplewise.tools.pyql.text import read_iri
 from triplewise.tools.retrieval.encoder import Encoder
@@ -40,8 +37,8 @@ DESCRIBED, COUNT_SECONDS, LONGEST_NAME = 30, 5.0, 80
 """Most relations of a description, seconds for counting an entity's facts, and characters of a name given."""
 ENTITIES, HELD, VALUES, NEAR = 2, 8, 3, 3
 """Entities, relations of each, and values of these that are shown where nothing was found; near names."""
-EXAMPLES, TRIED, ROWS, SAMPLED = 6, 24, 200, 40
-"""Questions made from a graph, and tried at most; facts read of a relation; relations shown of a sample."""
+EXAMPLES, TRIED, ROWS = 6, 24, 200
+"""Questions made from a graph, and tried at most; facts read of a relation."""
 
 Side: TypeAlias = tuple[IRI, bool]
 """A relation of an entity, and whether it leaves it."""
@@ -245,34 +242,12 @@ def name_relation(kg: KnowledgeGraph, source: str, relation: str, name: str) -> 
     return kg.profile.short(iri), place
 
 
-def schema_of(kg: KnowledgeGraph, encoder: Encoder) -> dict[str, Any]:
-    """Return classes and relations of a graph: its schema card, or for large ones those of a sample."""
-    if (index := GraphIndex.whole(kg, encoder)) is not None:
-        return {"graph": kg.name, **asdict(SchemaCard.of_index(index))}
-    sample = [t for t in sample_of(kg) if not kg.profile.excludes(t.relation)]
-    counts = Counter(kg.profile.short(t.relation) for t in sample)
-    texts = vocabulary.relation_texts(kg, [relation for relation, _ in counts.most_common(SAMPLED)])
-    relations = [{"id": r, "names": [t.label, *t.aliases], "facts": counts[r]} for r, t in texts.items()]
-    return {"graph": kg.name, "classes": [], "relations": relations, "is_whole": False}
-
-
-def sample_of(kg: KnowledgeGraph, most: int = 2_000) -> list[Triple]:
-    """Return some facts of a graph that are no names."""
-    shape = kg.profile
-    naming = (*shape.label_predicates, *shape.alias_predicates, *shape.description_predicates)
-    others = f"FILTER(?p NOT IN ({', '.join(f'<{p}>' for p in naming)}))" if naming else ""
-    others += "".join(f" FILTER(!STRSTARTS(STR(?s), '{space}'))" for space in ENGINE_SPACES)
-    rows = kg.query(f"SELECT ?s ?p ?o WHERE {{ ?s ?p ?o {others} }} LIMIT {most}").rows
-    return [Triple(s, p, o) for s, p, o in rows if isinstance(s, IRI) and isinstance(p, IRI) and o]
-
-
 def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
     """Return questions made from a graph in this process that are answered as the graph has it."""
-    index = None if kg.is_remote else GraphIndex.whole(kg, encoder)
-    if index is None:
+    if kg.is_remote or not (schema := SchemaCard.of(kg, encoder)).is_whole:
         return []
     questions, least = list[str](), calibration_for(kg).min_confidence
-    for card in SchemaCard.of_index(index).relations[:TRIED]:
+    for card in schema.relations[:TRIED]:
         iri = kg.profile.expand(card.id, relation=True)
         if not card.names or " / " in card.id or card.id.startswith("^") or iri is None:  # a path over two
             continue

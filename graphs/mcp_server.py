@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from importlib.metadata import version
 from inspect import getdoc
 from typing import Any
@@ -10,8 +11,8 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
-from triplewise.graphs.around import schema_of
 from triplewise.graphs.assistant_tools import AssistantTools, with_errors
+from triplewise.tools.parsing.card import SchemaCard
 
 READ_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -32,7 +33,7 @@ def mcp_server(tools: AssistantTools) -> MCPServer[Any]:
     @server.resource("schema://graph", title="Classes and relations", mime_type="application/json")
     def schema() -> dict[str, Any]:
         """What the graph holds: classes with members, relations with names, ranges and samples."""
-        return schema_of(tools.kg.session(), tools.served.encoder)
+        return asdict(SchemaCard.of(tools.kg.session(), tools.served.encoder))
 
     for tool in tools.all:
         served = with_errors(tool, ToolError)

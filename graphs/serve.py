@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
@@ -30,7 +31,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from triplewise.graphs.around import ServedGraph as ServedGraph
-from triplewise.graphs.around import example_questions, name_relation, schema_of
+from triplewise.graphs.around import example_questions, name_relation
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import csv_text
 from triplewise.graphs.page import render_docs, render_service
@@ -41,6 +42,7 @@ from triplewise.nodes.state import Answer, State
 from triplewise.tools.core.addresses import LOOPBACK, host_of
 from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
 from triplewise.tools.core.taught import keep
+from triplewise.tools.parsing.card import SchemaCard
 from triplewise.tools.parsing.follow_up import Rewrite, Turn, with_names
 from triplewise.tools.pyql.raw_sparql import run_query
 
@@ -103,9 +105,9 @@ class Service:
         async with self._reads_schema:
             if not self._schema:
                 opened = self.main.kg.session(), self.main.encoder
-                schema = await asyncio.to_thread(schema_of, *opened)
+                schema = await asyncio.to_thread(SchemaCard.of, *opened)
                 made = list(self._examples) or await asyncio.to_thread(example_questions, *opened)
-                self._schema = {**schema, "questions": made}
+                self._schema = {**asdict(schema), "questions": made}
         return JSONResponse(self._schema)
 
     async def _text2sparql(self, request: Request) -> Response:

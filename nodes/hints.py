@@ -25,8 +25,8 @@ from triplewise.tools.kg import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 from triplewise.tools.learning.trajectory import Opening, Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
-from triplewise.tools.linking.schema import FEW, MEMBERS, schema_of
 from triplewise.tools.linking.search import labels_language, node_types
+from triplewise.tools.parsing.card import FEW, MEMBERS, class_card
 from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import form_of
 from triplewise.tools.planning.seeds import Seed
@@ -112,7 +112,7 @@ def meaning_lines(state: State, kg: KnowledgeGraph) -> list[str]:
     """Return one line for each class and each entity that the question names, classes first."""
     short, lines = kg.profile.short, dict[str, str]()
     for node in dict.fromkeys(node for node, _ in _of_classes(state, kg).values()):
-        number = schema_of(kg, node).members
+        number = class_card(kg, node).members
         several = f"{number} members{' or more' if number in (FEW, MEMBERS) else ''}"
         lines[short(node)] = f"{names(kg, [node])[node]}: {short(node)} (class, {several})"
     return [*lines.values(), *entity_lines(kg, [e for e in state.linked if e.id not in lines])]
@@ -140,8 +140,11 @@ def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str
 def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[str]:
     """Return the relations around the task-relevant entities, within the budget that `spent` hints share."""
     kg, budget = env.kg, (HINTS // LATER if state.standing else HINTS) - sum(map(len, spent))
-    groups, totals, heads = class_groups(state, kg)
-    of_classes = _of_classes(state, kg)
+    short, of_classes = kg.profile.short, _of_classes(state, kg)
+    classes = names(kg, [node for node, _ in of_classes.values()])
+    groups = class_lines(kg, of_classes)
+    totals = {short(node): len(class_card(kg, node).held) for node in classes if isinstance(node, IRI)}
+    heads = {short(node): f"Members of {with_id(kg, node, name)} have" for node, name in classes.items()}
     facts = [NearbyFact(s.triple, s.through) for s in state.observation if s not in of_classes]
     topics = [topic for topic in state.observed if topic not in groups]
     for topic in topics:  # cached since the observation
@@ -169,33 +172,23 @@ def _of_classes(state: State, kg: KnowledgeGraph) -> dict[ScoredTriple, tuple[IR
     return found
 
 
-def class_groups(
-    state: State, kg: KnowledgeGraph
-) -> tuple[dict[str, list[str]], dict[str, int], dict[str, str]]:
-    """Return the relations of the members of each class that the question names, as lines by its id.
+def class_lines(kg: KnowledgeGraph, observed: Mapping[ScoredTriple, tuple[IRI, IRI]]) -> dict[str, list[str]]:
+    """Return relations of the members of each class (short id), a line for each fact that was observed.
 
-    Each line has how many members have the relation, where not all, and a value in the form that actions
-    take. Then how many relations there are, and the heading of each class.
+    It has how many members have the relation, where not all, and a value in the form that actions take.
     """
-    groups, totals, heads = dict[str, list[str]](), dict[str, int](), dict[str, str]()
-    short, seen = kg.profile.short, _of_classes(state, kg)
-    ends = [s.triple.object if s.triple.subject == x else s.triple.subject for s, (_, x) in seen.items()]
-    shown, relations = (
-        names(kg, [node for node, _ in seen.values()]),
-        [short(s.triple.relation) for s in seen],
-    )
+    facts, lines = [seen.triple for seen in observed], dict[str, list[str]]()
+    ways = [fact.subject == member for fact, (_, member) in zip(facts, observed.values(), strict=True)]
+    ends = [fact.object if out else fact.subject for fact, out in zip(facts, ways, strict=True)]
     kinds = node_types(kg, [end for end in ends if isinstance(end, IRI)])
-    read, values = relation_names(kg, relations), as_written(kg, ends)
-    for (fact, (node, member)), end, value, relation in zip(seen.items(), ends, values, read, strict=True):
-        schema, out = schema_of(kg, node), fact.triple.subject == member  # kept since the observation
-        count = next((h.members for h in schema.held if h[:2] == (fact.triple.relation, out)), 0)
-        share = "" if count == schema.members else f", {count} of {schema.members}"
+    relations = relation_names(kg, [kg.profile.short(fact.relation) for fact in facts])
+    texts = zip(facts, ways, ends, relations, as_written(kg, ends), strict=True)
+    for (fact, out, end, relation, value), (node, _) in zip(texts, observed.values(), strict=True):
+        share = class_card(kg, node).share(fact.relation, out)  # kept since the observation
         kind = f" ({', '.join(kinds[end])})" if isinstance(end, IRI) and kinds.get(end) else ""
         line = f"{'->' if out else '<-'} {relation}{share}: {value}{kind}"
-        groups.setdefault(short(node), []).append(line)
-        totals[short(node)] = len(schema.held)
-        heads[short(node)] = f"Members of {with_id(kg, node, shown[node])} have"
-    return groups, totals, heads
+        lines.setdefault(kg.profile.short(node), []).append(line)
+    return lines
 
 
 def observation_lines(kg: KnowledgeGraph, state: State) -> list[str]:

@@ -9,7 +9,7 @@ from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.linking.schema import Side, class_facts, fitting, named_classes, next_class
+from triplewise.tools.parsing.card import Side, class_facts, fitting, named_classes, next_class
 from triplewise.tools.pyql.text import read_term
 from triplewise.tools.retrieval import observation as algorithm
 from triplewise.tools.retrieval.surroundings import surroundings

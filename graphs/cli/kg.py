@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -103,23 +104,17 @@ def info(source: Source, profile: o.Profile = None, as_json: Json = False) -> No
         triplewise kg info demo
         triplewise kg info https://dbpedia.org/sparql
     """
-    from triplewise.graphs.around import sample_of, schema_of
     from triplewise.tools.federation.sources import open_sources
     from triplewise.tools.parsing.card import SchemaCard
     from triplewise.tools.retrieval.encoder import open_encoder
 
-    kg, console = open_sources(source, profile=profile, timeout=PATIENCE), out()
+    kg = open_sources(source, profile=profile, timeout=PATIENCE)
+    card = SchemaCard.of(kg, open_encoder())
     if as_json:
-        return echo_json(schema_of(kg, open_encoder()))
+        return echo_json(asdict(card))
     rows = [*_size_of(kg, Path(source).expanduser()), ("profile", kg.profile.name)]
-    console.print(pairs(kg.name if kg.is_remote else source, rows))
-    if not (facts := sample_of(kg)):
-        return console.print("No facts could be read (empty).")
-    if (card := SchemaCard.of(kg)) is not None:
-        return echo(f"\n{card.text()}")
-    relations = schema_of(kg, open_encoder())["relations"]
-    shown = [(r["id"], f"{r['names'][0]} ({r['facts']:,})") for r in relations]
-    return console.print(pairs(f"\nRelations of the first {len(facts):,} facts", shown))
+    out().print(pairs(kg.name if kg.is_remote else source, rows))
+    return echo(f"\n{card.text()}" if card.classes or card.relations else "No facts could be read (empty).")
 
 
 def _size_of(kg: KnowledgeGraph, folder: Path) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Relations, Result
-from triplewise.tools.linking.schema import Schema, held_by
+from triplewise.tools.parsing.card import LocalCard, local_card
 from triplewise.tools.parsing.statements import decides
 from triplewise.tools.pyql.program import TEMPORAL, Aggregate, Extreme, Fact, Filter, PyQL, Typed
 from triplewise.tools.pyql.sparql import instantiate
@@ -51,10 +51,10 @@ def get_relation(
         if variable not in program.variables:
             message = f"{form} is not a created variable; existing variables: {', '.join(existing) or 'none'}"
             raise ActionError("unknown_variable", message, given=form, existing=existing)
-        result, schema = _around(context, variable, program.where(kg.profile))
+        result, card = _around(context, variable, program.where(kg.profile))
     else:
         term = resolver.entity(form)
-        result, schema = _around(context, term)
+        result, card = _around(context, term)
         shown = form if form.startswith(('"', "'")) else kg.profile.short(term)
         shown = next(iter(resolver.repaired.values()), shown)
     n, pages = terms.page_number(page), list[tuple[list[str], list[str]]]()
@@ -62,7 +62,7 @@ def get_relation(
     for _ in range(min(n, 1 + sum(map(len, left)))):  # whatever page is asked for, the last one is empty
         pages.append(context.rank(*left))
         left = [[r for r in side if r not in cut] for side, cut in zip(left, pages[-1], strict=True)]
-    named, ends = _with_values(kg, pages[-1], schema)
+    named, ends = _with_values(kg, pages[-1], card)
     rest = f" ... and {sum(map(len, left))} more: get_relation({shown}, {n + 1})" if any(left) else ""
     return Feedback(
         arguments=(shown, *([str(n)] if n > 1 else [])),
@@ -76,35 +76,32 @@ def get_relation(
     )
 
 
-def _around(context: ActionContext, node: Term | Variable, where: str = "") -> tuple[Relations, Schema]:
+def _around(context: ActionContext, node: Term | Variable, where: str = "") -> tuple[Relations, LocalCard]:
     """The relations of a node or a variable, and what is held by them; by one query where that tells all."""
-    kg, schema = context.kg, Schema(0, ())
+    kg, card = context.kg, LocalCard()
     if not context.published:
         values = f"VALUES ?_x {{ {node.n3()} }}"
-        schema = held_by(kg, *((node.n3(), where) if isinstance(node, Variable) else ("?_x", values)))
-    if not schema.is_whole:
-        return kg.relations(node, where), schema
-    forward, backward = (
-        tuple(sorted(h.relation for h in schema.held if h.forward == side)) for side in (True, False)
-    )
-    return Relations(Outcome.ROWS if schema.held else Outcome.EMPTY, forward, backward), schema
+        card = local_card(kg, *((node.n3(), where) if isinstance(node, Variable) else ("?_x", values)))
+    if not card.is_whole:
+        return kg.relations(node, where), card
+    outcome = Outcome.ROWS if card.held else Outcome.EMPTY
+    return Relations(outcome, tuple(card.relations(True)), tuple(card.relations(False))), card
 
 
 def _with_values(
-    kg: KnowledgeGraph, ids: Sequence[Sequence[str]], schema: Schema
+    kg: KnowledgeGraph, ids: Sequence[Sequence[str]], card: LocalCard
 ) -> tuple[dict[str, list[str]], list[Term]]:
     """Relations of both sides, the first ones with a value, and how many nodes have one where not all do.
 
     Then the nodes among the values: their names stand for them from now on.
     """
     names = [terms.relation_names(kg, side) for side in ids]
-    held = {(kg.profile.short(h.relation), h.forward): h for h in schema.held}
+    held = {(kg.profile.short(h.relation), h.forward): h for h in card.held}
     places = [(side, i, (r, side == 0)) for side, of in enumerate(ids) for i, r in enumerate(of[:VALUED])]
     shown = [(side, i, held[key]) for side, i, key in places if key in held]
     values = terms.as_written(kg, [h.value for *_, h in shown], ids=False)
     for (side, i, h), value in zip(shown, values, strict=True):
-        share = "" if h.members == schema.members else f", {h.members} of {schema.members}"
-        names[side][i] += f"{share}: {value}"
+        names[side][i] += f"{card.share(*h[:2])}: {value}"
     nodes: list[Term] = [h.value for *_, h in shown if isinstance(h.value, IRI)]
     return {"forward": names[0], "backward": names[1]}, nodes
 
@@ -381,12 +378,10 @@ def _empty_facts(context: ActionContext, before: PyQL, after: PyQL) -> dict[str,
                 facts["lacking"] = {"node": short(node), "other": short(others[0])}
         case (Fact() | Typed() as newest,) if not context.published:
             for variable in [v for v in newest.mentions if v in before.variables][:1]:
-                schema = held_by(kg, variable.n3(), before.where(kg.profile))
-                sides = (
-                    [short(h.relation) for h in schema.held if h.forward == way] for way in (True, False)
-                )
+                card = local_card(kg, variable.n3(), before.where(kg.profile))
+                sides = (list(map(short, card.relations(way))) for way in (True, False))
                 forward, backward = context.rank(*sides)
-                named, _ = _with_values(kg, (forward[:HAVING], backward[: HAVING // 2]), schema)
+                named, _ = _with_values(kg, (forward[:HAVING], backward[: HAVING // 2]), card)
                 listed = [*named["forward"], *(f"^{name}" for name in named["backward"])]
                 facts["has"] = {variable.n3(): "; ".join(listed)} if listed else {}
     return facts

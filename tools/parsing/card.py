@@ -1,25 +1,45 @@
-"""The schema card of a graph: classes and relations with all names, where they lead, what values look like.
+"""The schema card: classes and relations with their names, where they lead, who has them, and a value.
 
-It is for whoever has to know a graph without reading it: `triplewise kg info`, the hints that a language
-model is given, an MCP resource.
+Of a graph it is what `triplewise kg info`, MCP and REST show (`SchemaCard`), made from the parser's index. Of
+some nodes, such as the members of a class, it is what a language model is shown (`LocalCard`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.core.errors import QueryFailedError
+from triplewise.tools.core.terms import IRI, RDF, XSD, Term, Triple, whole_number
+from triplewise.tools.kg.infer import ENGINE_SPACES
+from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, Outcome, terms_n3
+from triplewise.tools.kg.vocabulary import find_classes, relation_texts, remembered
 from triplewise.tools.language.lexicon import lexicon
-from triplewise.tools.parsing.facts import whole_facts
+from triplewise.tools.language.text import singular, tokenise, tokens
+from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.linking.search import classes_of
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.relations import Relation
 from triplewise.tools.pyql.text import write_iri, write_node
+from triplewise.tools.retrieval.encoder import Encoder, vectors_of
+from triplewise.tools.retrieval.surroundings import NearbyFact, closest_relations
 
 SAMPLES, ENDS, NAMES = 3, 3, 5  # values, classes at either end, and names that a line shows of a relation
+SAMPLED, SAMPLED_RELATIONS = 2_000, 40  # facts of a large graph that are read, and relations of them
+MEMBERS, FEW, SECONDS = 500, 25, 4.0  # members looked at; over a distance; seconds of a look
+RARE, SEVERAL = 0.05, 3  # share of members below which a relation is rare; values that make a class of theirs
+CLASSES, SPAN = 3, 3  # classes of a question, and words of a class's name
+# Not the IRI of a datatype, which some graphs hold in place of a value.
+_IS_VALUE = f"!(isIRI(?_y) && (STRSTARTS(STR(?_y), '{XSD}') || ?_y = <{RDF}langString>))"
+COMPARED, ALIKE = 200, 0.58  # classes of a graph up to which nouns are compared by meaning; the least cosine
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +73,25 @@ class RelationCard:
 
     Attributes:
         id: as an action takes it; `a / b` for two, with `^` before what is walked backwards.
-        names, inverse: from subject to object, and back, best first.
+        names, inverse: from subject to object, and back, best first. facts: how many it has.
         kind: of its values: entity, number, date, boolean or string. unit: of numbers, where a name says it.
-        facts: how many it has. domains, ranges: classes of subjects and of entities at the other end.
+        domains, ranges: classes of subjects and of entities at the other end.
         samples: some values in the form that an action takes (`"1999-01-01"^^xsd:date`).
     """
 
     id: str
     names: tuple[str, ...]
-    inverse: tuple[str, ...]
-    kind: str
-    unit: str
     facts: int
-    domains: tuple[Share, ...]
-    ranges: tuple[Share, ...]
-    samples: tuple[str, ...]
+    inverse: tuple[str, ...] = ()
+    kind: str = ""
+    unit: str = ""
+    domains: tuple[Share, ...] = ()
+    ranges: tuple[Share, ...] = ()
+    samples: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if not self.kind:  # of a sample
+            return f"{self.id} {_names(self.names)}: {self.facts:,}"
         leads = ", ".join(share.name for share in self.ranges) if self.kind == "entity" else self.kind
         ends = f"{', '.join(map(str, self.domains)) or 'anything'} -> {leads or 'anything'}"
         unit = f" in {self.unit}" if self.unit else ""
@@ -82,19 +104,16 @@ class RelationCard:
 class SchemaCard:
     """Classes and relations, those with the most members and facts first; `is_whole`: not of a sample."""
 
+    graph: str
     classes: tuple[ClassCard, ...]
     relations: tuple[RelationCard, ...]
     is_whole: bool = True
 
     @classmethod
-    def of(cls, kg: KnowledgeGraph) -> SchemaCard | None:
-        """The card of a whole KG; None of one that is too large, or of an endpoint not read yet."""
-        facts = whole_facts(kg)
-        return None if facts is None else cls.of_index(GraphIndex(facts, kg))
-
-    @classmethod
-    def of_index(cls, index: GraphIndex) -> SchemaCard:
-        """The card of what an index holds."""
+    def of(cls, kg: KnowledgeGraph, encoder: Encoder) -> SchemaCard:
+        """The card of a KG; of one too large to be read whole, the relations of a sample of its facts."""
+        if (index := GraphIndex.whole(kg, encoder)) is None:
+            return cls(kg.name, (), tuple(_sampled(kg)), is_whole=False)
         classes = list[ClassCard]()
         for c, of in enumerate(index.classes):
             if of.real and of.iri is not None:
@@ -103,15 +122,18 @@ class SchemaCard:
                 classes.append(ClassCard(iri, of.names, len(members), sample))
         relations = (_relation_card(index, relation) for relation in index.rels)
         return cls(
+            kg.name,
             tuple(sorted(classes, key=lambda card: (-card.members, card.names))),
             tuple(sorted(relations, key=lambda card: (-card.facts, card.id))),
         )
 
     def text(self, most: int = 100) -> str:
         """The card in lines, at most so many classes and so many relations."""
+        titles = {"Classes, with their members": self.classes, "Relations, with their facts": self.relations}
+        if not self.is_whole:
+            titles = {f"Relations, with their facts among {SAMPLED:,} of the graph": self.relations}
         lines: list[str] = []
-        for title, cards in (("Classes, with their members", self.classes),
-                             ("Relations, with their facts", self.relations)):  # fmt: skip
+        for title, cards in titles.items():
             lines.append(f"{title}:" if cards else f"No {title.partition(',')[0].lower()}.")
             lines += [f"  {card}" for card in cards[:most]]
             lines += [f"  and {len(cards) - most:,} more"] if len(cards) > most else []
@@ -130,10 +152,10 @@ def _relation_card(index: GraphIndex, relation: Relation) -> RelationCard:
     return RelationCard(
         " / ".join(f"{'' if forward else '^'}{iri}" for iri, forward in steps),
         tuple(relation.names),
+        len(relation.starts),
         tuple(relation.inverse),
         relation.kind,
         next((word for word in words if word in lexicon().units), ""),
-        len(relation.starts),
         _shares(index, subjects),
         _shares(index, objects) if relation.kind == "entity" else (),
         tuple(write_node(index.terms[i], index.profile) for i in values),
@@ -146,3 +168,187 @@ def _shares(index: GraphIndex, nodes: Iterable[int]) -> tuple[Share, ...]:
     named = [c for c in counts if index.classes[c].iri is not None] or list(counts)
     best = sorted(named, key=lambda c: (-counts[c], c))[:ENDS]
     return tuple(Share(index.classes[c].names[0], counts[c], index.of_classes.own[c]) for c in best)
+
+
+def _sampled(kg: KnowledgeGraph) -> Iterator[RelationCard]:
+    """Give the most frequent relations of some facts of a graph that are no names."""
+    shape, short = kg.profile, kg.profile.short
+    naming = (*shape.label_predicates, *shape.alias_predicates, *shape.description_predicates)
+    others = f"FILTER(?p NOT IN ({', '.join(f'<{p}>' for p in naming)}))" if naming else ""
+    others += "".join(f" FILTER(!STRSTARTS(STR(?s), '{space}'))" for space in ENGINE_SPACES)
+    rows = kg.query(f"SELECT ?p WHERE {{ ?s ?p ?o {others} }} LIMIT {SAMPLED}").rows
+    counts = Counter(short(p) for (p,) in rows if isinstance(p, IRI) and not shape.excludes(p))
+    for id, text in relation_texts(kg, [r for r, _ in counts.most_common(SAMPLED_RELATIONS)]).items():
+        yield RelationCard(id, (text.label, *text.aliases), counts[id])
+
+
+class Held(NamedTuple):
+    """A relation of some nodes: whether it leaves them, how many of them have it, and a value."""
+
+    relation: IRI
+    forward: bool
+    members: int
+    value: Term
+
+
+class LocalCard(NamedTuple):
+    """What some nodes have: `members` of them were looked at, at most; `is_whole` if these were all."""
+
+    members: int = 0
+    held: tuple[Held, ...] = ()
+    is_whole: bool = False
+
+    def share(self, relation: IRI, forward: bool) -> str:
+        """How many have a relation, as it stands behind its name: `, 1 of 21`; "" where all have it."""
+        count = next((h.members for h in self.held if h[:2] == (relation, forward)), 0)
+        return "" if count == self.members else f", {count} of {self.members}"
+
+    def relations(self, forward: bool) -> list[IRI]:
+        """The relations of one direction."""
+        return sorted(h.relation for h in self.held if h.forward == forward)
+
+
+Side: TypeAlias = tuple[IRI, bool]
+"""A relation, and whether it leaves the nodes that are spoken of."""
+
+
+def named_classes(
+    kg: KnowledgeGraph, question: str, linked: Sequence[LinkedEntity], encoder: Encoder
+) -> dict[IRI, tuple[int, int]]:
+    """Return the classes that nouns of a question name, in its order, with the places of the nouns.
+
+    A noun names a class by its whole name; in a graph with few classes also by its last word ("cars": motor
+    car) or by meaning ("manufacturers": car maker).
+    """
+    words, stop, nouns = tokenise(question), lexicon().stop, dict[tuple[int, int], list[str]]()
+    named = [(e.start, e.end) for e in linked if e.start >= 0]
+    for size in range(SPAN, 0, -1):
+        for run in (words[first : first + size] for first in range(len(words) - size + 1)):
+            place, noun = (run[0].start, run[-1].end), [w.word for w in run]
+            is_part = any(a <= place[0] and place[1] <= b and (a, b) != place for a, b in named)
+            is_noun = stop.isdisjoint(noun) and all(w[0].isalpha() for w in noun)
+            is_name = place in named and not question[slice(*place)].islower()
+            if is_noun and not is_part and not is_name and noun[-1] not in lexicon().partitives:
+                nouns[place] = [*noun[:-1], singular(noun[-1])]
+    if kg.index is None:
+        kg.together([partial(_called, kg, noun, None) for noun in nouns.values()])  # kept for what follows
+    found = dict[tuple[int, int], IRI]()
+    for (start, end), noun in nouns.items():
+        if not any(start < b and a < end for a, b in found):
+            is_linked = any(start < b and a < end for a, b in named)
+            if nodes := _called(kg, noun, None if is_linked else encoder):
+                found[start, end] = nodes[0]
+    return {node: place for place, node in sorted(found.items(), key=itemgetter(0))[:CLASSES]}
+
+
+def _called(kg: KnowledgeGraph, noun: Sequence[str], encoder: Encoder | None) -> Sequence[IRI]:
+    """Return the classes of a name, the one with the most members first."""
+    if kg.index is None:
+        with suppress(QueryFailedError):
+            return find_classes(kg, " ".join(noun))
+        return ()
+
+    def read() -> list[tuple[list[str], IRI]]:
+        named = ((tokens(entry.names[0]), kg.profile.expand(entry.id)) for entry in classes_of(kg))
+        return [([*name[:-1], singular(name[-1])], node) for name, node in named if name and node is not None]
+
+    names = remembered(kg, "vocabulary", "classes by name", read)
+    if exact := [node for name, node in names if name == noun]:
+        return exact if len(exact) == 1 else sorted(exact, key=lambda c: -class_card(kg, c).members)
+    if len(noun) > 1 or encoder is None or not 0 < len(names) <= COMPARED:
+        return ()
+    if heads := [node for name, node in names if name[-1] == noun[0]]:
+        return heads if len(heads) == 1 else ()
+    vectors = vectors_of(kg, encoder).vectors([" ".join(name) for name, _ in names], encoder)
+    cosines = vectors @ encoder.encode([noun[0]])[0]
+    return [names[int(np.argmax(cosines))][1]] if cosines.max() >= ALIKE else ()
+
+
+def class_card(kg: KnowledgeGraph, node: IRI) -> LocalCard:
+    """Return what the members of a class have; nothing where the graph takes too long to say it."""
+
+    def read() -> LocalCard:
+        found, links = local_card(kg, "?x", members_of(kg, node)), kg.profile.type_predicates
+        return found._replace(held=tuple(h for h in found.held if h.relation.value not in links))
+
+    return remembered(kg, "schemas", node, read)
+
+
+def local_card(kg: KnowledgeGraph, variable: str, pattern: str) -> LocalCard:
+    """Return what nodes have that a variable of a SPARQL pattern stands for; two queries to an endpoint."""
+    most = FEW if kg.is_remote else MEMBERS
+    nodes = f"{{ SELECT DISTINCT {variable} WHERE {{ {pattern} }} LIMIT {most} }}"
+    select = f"SELECT ?_d ?_r (COUNT(DISTINCT {variable}) AS ?_n) (SAMPLE(?_y) AS ?_v)"
+    leaving = f"{variable} ?_r ?_y FILTER({_IS_VALUE})"
+    parts = [f"{{ {nodes} BIND(0 AS ?_d) }}", f"{{ {nodes} {leaving} BIND(1 AS ?_d) }}"]
+    arriving = f"{{ {nodes} ?_y ?_r {variable} BIND(2 AS ?_d) }}"
+    unions = [parts, [arriving]] if kg.is_remote else [[*parts, arriving]]
+    asked = (f"{select} WHERE {{ {' UNION '.join(of)} }} GROUP BY ?_d ?_r" for of in unions)
+    seconds = min(kg.timeout, SECONDS)
+    results = kg.together([partial(kg.query, sparql, timeout=seconds) for sparql in asked])
+    found = [row for result in results if result.outcome.ok for row in result.rows]
+    counted = [(whole_number(d), r, whole_number(n) or 0, v) for d, r, n, v in sorted(found, key=str)]
+    members, excludes = max((n for _, _, n, _ in counted), default=0), kg.profile.excludes
+    held = (Held(r, d == 1, n, v) for d, r, n, v in counted if isinstance(r, IRI) and v is not None)
+    is_whole = members < most and all(r.outcome in (Outcome.ROWS, Outcome.EMPTY) for r in results)
+    return LocalCard(members, tuple(h for h in held if not excludes(h.relation)), is_whole)
+
+
+def _rows(kg: KnowledgeGraph, sparql: str) -> Sequence[Sequence[Term | None]]:
+    """Return the rows of an answer; none of a query that fails or takes too long."""
+    result = kg.query(sparql, timeout=min(kg.timeout, SECONDS))
+    return result.rows if result.outcome.ok else ()
+
+
+def members_of(kg: KnowledgeGraph, node: IRI) -> str:
+    """Return the SPARQL pattern of the members ?x of a class: its own, else those of its subclasses."""
+    links, below = kg.profile.type_links, "|".join(IRI(p).n3() for p in kg.profile.subclass_predicates)
+    own = f"?x {links} {node.n3()}"
+    some = f"SELECT ?x WHERE {{ {own} }} LIMIT 1"
+    if not below or remembered(kg, "own members", node, lambda: len(_rows(kg, some))):
+        return own
+    return f"?x ({links})/({below})* {node.n3()}"
+
+
+def class_facts(kg: KnowledgeGraph, node: IRI, sides: Sequence[Side]) -> Iterator[tuple[Triple, Triple]]:
+    """Give a fact of each of some relations of a class's members, behind that which makes it a member's."""
+    member, parts = members_of(kg, node), list[str]()
+    for i, (relation, forward) in enumerate(sides):
+        fact = f"?x {relation.n3()} ?y" if forward else f"?y {relation.n3()} ?x"
+        parts.append(f"{{ SELECT ({i} AS ?i) ?x ?y WHERE {{ {member} . {fact} }} LIMIT 1 }}")
+    rows = _rows(kg, f"SELECT ?i ?x ?y WHERE {{ {' UNION '.join(parts)} }}") if parts else ()
+    for number, x, y in sorted(rows, key=lambda row: whole_number(row[0]) or 0):
+        relation, forward = sides[whole_number(number) or 0]
+        if isinstance(x, IRI) and y is not None and (forward or isinstance(y, IRI)):
+            is_a = Triple(x, IRI(kg.profile.type_predicates[0]), node)
+            yield is_a, Hop.between(x, relation, y, forward).triple
+
+
+def fitting(kg: KnowledgeGraph, question: str, node: IRI, encoder: Encoder, most: int) -> list[Side]:
+    """Return relations of a class's members, what fits a question first; rare ones last, but for two."""
+    members, held, _ = class_card(kg, node)
+    rare = {h[:2] for h in held if h.members < RARE * members}
+    sides = closest_relations(kg, question, [h[:2] for h in held], encoder, len(held))
+    return [*sides[:2], *sorted(sides[2:], key=rare.__contains__)][:most]
+
+
+def next_class(
+    kg: KnowledgeGraph, question: str, facts: Sequence[NearbyFact], encoder: Encoder, most: int
+) -> dict[IRI, list[Side]]:
+    """Return the class of most of what some entities are linked to, with relations of its members.
+
+    They are those that fit a question better than all of the entities' own; without any, there is no class.
+    """
+    own, links = {f.triple.relation for f in facts if f.through is None}, kg.profile.type_links
+    ends = {n for f in facts if f.through is None for n in (f.triple.subject, f.triple.object)}
+    values = terms_n3(sorted(n for n in ends if isinstance(n, IRI)))
+    sparql = f"SELECT ?c (COUNT(?x) AS ?n) WHERE {{ VALUES ?x {{ {values} }} ?x {links} ?c }} GROUP BY ?c"
+    rows = _rows(kg, sparql) if links and values else ()
+    counts = {c: whole_number(n) or 0 for c, n in rows if isinstance(c, IRI)}
+    node = max(counts, key=lambda c: (counts[c], c.value), default=None)
+    if node is None or counts[node] < SEVERAL:
+        return {}
+    sides = [*((r, True) for r in own), *(h[:2] for h in class_card(kg, node).held)]
+    ranked = closest_relations(kg, question, sides, encoder, len(sides))
+    better = list(takewhile(lambda side: side[0] not in own, ranked))[:most]
+    return {node: better} if better else {}

@@ -88,7 +88,7 @@ def test_every_relation_is_offered_where_not_all_nodes_are_looked_at(
     whole = run(bench, "add_fact(?z, P31, ?c)", "get_relation(?c)")
     assert whole.relations == {"forward": ["P279"], "backward": ["P279", "P31"]}
     assert "P279, 1 of 2: country" in whole.observation
-    monkeypatch.setattr("triplewise.tools.linking.schema.MEMBERS", 1)
+    monkeypatch.setattr("triplewise.tools.parsing.card.MEMBERS", 1)
     assert run(bench, "add_fact(?z, P31, ?c)", "get_relation(?c)").relations == whole.relations
 
 

@@ -101,8 +101,7 @@ def test_what_is_around_a_node_is_of_all_sources(kg: FederatedKG) -> None:
         psycho: "Psycho", IRI(MY + "psycho"): "Psycho", IRI(MY + "ben"): "Ben Okafor"
     }  # fmt: skip
     assert [e.iri for e in kg.names.exact("Psycho")] == [psycho]
-    card = SchemaCard.of(kg)
-    assert card is not None
+    card = SchemaCard.of(kg, open_encoder())
     assert {"wdt:P57", "mine:lentTo", "shop:customer-country_id"} <= {r.id for r in card.relations}
 
 

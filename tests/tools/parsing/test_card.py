@@ -9,6 +9,7 @@ import pytest
 from triplewise.tools.kg import open_kg
 from triplewise.tools.parsing import facts
 from triplewise.tools.parsing.card import SchemaCard
+from triplewise.tools.retrieval.encoder import open_encoder
 
 GRAPH = """
 @prefix : <http://ex.org/> .
@@ -27,9 +28,7 @@ GRAPH = """
 @pytest.fixture
 def card(tmp_path: Path) -> SchemaCard:
     (tmp_path / "hills.ttl").write_text(GRAPH, encoding="utf-8")
-    card = SchemaCard.of(open_kg(tmp_path / "hills.ttl"))
-    assert card is not None
-    return card
+    return SchemaCard.of(open_kg(tmp_path / "hills.ttl"), open_encoder())
 
 
 def test_classes_by_their_members(card: SchemaCard) -> None:
@@ -59,7 +58,11 @@ def test_the_text_is_cut_at_a_number_of_lines(card: SchemaCard) -> None:
     assert lines[-1].strip() == "and 2 more"
 
 
-def test_a_large_graph_has_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_large_graph_relations_of_a_sample_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(facts, "SMALL", 3)
     (tmp_path / "hills.ttl").write_text(GRAPH, encoding="utf-8")
-    assert SchemaCard.of(open_kg(tmp_path / "hills.ttl")) is None
+    card = SchemaCard.of(open_kg(tmp_path / "hills.ttl"), open_encoder())
+    assert (card.is_whole, card.classes) == (False, ())
+    assert "  in country (lies in): 2" in card.text().splitlines()
