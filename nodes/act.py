@@ -1,7 +1,7 @@
-"""Act: one thought and one action, executed (QueryAgent 3.2, ODA 2.2, SymAgent 4.2).
+"""Act: choose the next action and execute it (QueryAgent 3.2, ODA 2.2, SymAgent 4.2).
 
 A language model writes Thought/Action text or calls tools natively; without one, `nodes/no_model.py` decides.
-What a model is shown is in `nodes/hints.py`, what an action may use in `nodes/reasoning.py`.
+The values of its prompt come from `nodes/hints.py`, what an action may use from `nodes/reasoning.py`.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from triplewise.tools.pyql.text import scan_arguments
 if TYPE_CHECKING:
     from triplewise.nodes.models import Reply
 
-Read: TypeAlias = tuple[str, Sequence[Call] | ActionError]
-"""Of a reply: the thought, and the calls that it means, or what is wrong."""
+ParsedReply: TypeAlias = tuple[str, Sequence[Call] | ActionError]
+"""The thought of a reply, and its calls or what is wrong with them."""
 ANSWERS = ("set_answer", "ask", "take")  # Actions that set what a query returns
-EXECUTE = "execute"  # The action that executes the finished query
+EXECUTE = "execute"  # The action that runs the finished query
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """Ask the model; without one, or while `cascade` is sure of a reading that stands, follow the reading."""
+    """Ask the model; follow the best reading without one, or while `cascade` does and nothing went wrong."""
     if runtime.context.embedded:
-        return embedded(state, runtime)
-    is_standing = not (state.usage.calls or state.corrections) and is_sure(state.readings, runtime.context)
-    if is_standing and environment(runtime).toolset.name == PYQL.name:
+        return follow_reading(state, runtime)
+    is_flawless = not (state.usage.calls or state.corrections) and is_sure(state.readings, runtime.context)
+    if is_flawless and environment(runtime).toolset.name == PYQL.name:
         with suppress(QueryFailedError):
-            return embedded(state, runtime)
+            return follow_reading(state, runtime)
     return ask_model(state, runtime)
 
 
 def ask_model(state: State, runtime: Runtime[Context]) -> Update:
-    """One action of a model's (QueryAgent, algorithm 1, lines 6 and 7), or the next of its last reply."""
+    """Execute the next action of the model's last reply, or of a new one (algorithm 1, lines 6 and 7)."""
     env, context, most = environment(runtime), runtime.context, runtime.context.max_actions
-    # A note of the inspector on the query so far is shown before it is executed.
+    # If `inspect` has a note on the query, the model sees it before the query is executed.
     is_noted = state.verdict is not None and bool(state.verdict.note)
     if state.pending and not (is_noted and state.pending[0].name == EXECUTE):
         call, *rest = state.pending
@@ -66,15 +66,14 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
         reply = env.ask(messages, stop=("\nObservation",), parallel=most > 1)
         thought, calls = read_reply(reply.text, toolset, most)
     if isinstance(calls, ActionError):
-        return carry_out(state, env, thought, unusable(reply, context) or calls)
+        return carry_out(state, env, thought, incomplete(reply, context) or calls)
     name = calls[0].name
     is_bare = name in toolset and toolset.action(name).name == "answer" and not calls[0].arguments
     if is_bare and "answer" in env.prompt:
-        # ODA's answer action names no value: the model gives it in a second call, shown its memory (table 7).
+        # ODA's `answer` takes no values: a second model call, which shows the memory, gives them (table 7).
         calls = [Call(name, read_values(env.ask(env.prompt.render("answer", **values)).text))]
     pending = list(calls[1:])
-    # Where a reply may hold several actions, `execute` is implied at the end of one that ends with
-    # set_answer, ask or take, provided that there is a query to run.
+    # A reply that may hold several actions and ends by setting the answer of a query implies `execute`.
     has_query = len(calls) > 1 or bool(state.program) or name == "take"
     if most > 1 and has_query and calls[-1].name in ANSWERS and EXECUTE in toolset:
         pending.append(Call(EXECUTE))
@@ -83,19 +82,20 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def messages_for(state: State, env: Environment, values: Mapping[str, Any], native: bool) -> list[Any]:
-    """Return the prompt with all thoughts, actions and observations so far (algorithm 1, line 20)."""
+    """Return the messages to the model, with all steps so far (algorithm 1, line 20)."""
     if env.context.history == "chat" and not native:
         messages = conversation(opening(env.prompt, values), turns_of(state.steps))
     else:
-        parts, form = {"system": "system", "user": "turn"}, "_tools" * native
-        messages = [{"role": r, "content": env.prompt.render(p + form, **values)} for r, p in parts.items()]
-    if env.context.earlier:  # an attempt to improve on
+        form = "_tools" if native else ""
+        parts = {"system": f"system{form}", "user": f"turn{form}"}
+        messages = [{"role": r, "content": env.prompt.render(p, **values)} for r, p in parts.items()]
+    if env.context.earlier:  # an earlier attempt, which the model is to improve on
         messages[1] = {**messages[1], "content": f"{env.context.earlier}\n\n{messages[1]['content']}"}
     return messages
 
 
-def embedded(state: State, runtime: Runtime[Context]) -> Update:
-    """Follow the best reading step by step; after a correction, the next one that fits."""
+def follow_reading(state: State, runtime: Runtime[Context]) -> Update:
+    """Execute the next action of the best reading; after a correction, of the next best one."""
     env = environment(runtime)
     choice = decide(state, env.kg.profile)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
@@ -103,7 +103,7 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
     if choice.call != GIVE_UP:
         feedback = env.toolset.execute(action_context(state, env), choice.call)
     if feedback.outcome and not Outcome(feedback.outcome).ok and not feedback.error:
-        # A query that failed (a time-out, say) tells nothing: the next reading would be another question.
+        # A failed query (e.g. a time-out) is no evidence against the reading: do not try the next one.
         raise QueryFailedError(feedback.outcome, feedback.message)
     return {"attempt": choice.attempt, **_recorded(state, choice.thought, choice.call.text(), feedback)}
 
@@ -112,7 +112,7 @@ VARIANTS = {"auto": auto}
 
 
 def carry_out(state: State, env: Environment, thought: str, call: Call | ActionError) -> Update:
-    """Execute one call (or record why there is none) as the next step."""
+    """Return the next step: a call and its feedback, or the error of a reply that holds no valid call."""
     if isinstance(call, ActionError):
         feedback = Feedback(error=call.code, message=call.message, program=state.program)
         return _recorded(state, thought, call.detail.get("written", ""), feedback)
@@ -121,25 +121,25 @@ def carry_out(state: State, env: Environment, thought: str, call: Call | ActionE
 
 
 def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> Update:
-    """Return one more step, the program after it, and the facts that it read."""
-    # Outcomes are words of an enum, which strict checkpoints would refuse to read back.
+    """Return the update of a step: the step, the program after it, and the facts it read from documents."""
+    # A plain string: strict checkpoints would refuse to load the enum.
     feedback = replace(feedback, outcome=str(feedback.outcome))
     step = Step(len(state.steps) + 1, thought, written, feedback, feedback.observation, state.program)
-    known = {fact.triple for fact in state.facts}  # what was read first stays, and so does its status
+    known = {fact.triple for fact in state.facts}  # these keep their review status
     facts = tuple(fact for fact in feedback.facts if fact.triple not in known)
     return {"steps": (step,), "program": feedback.program, "facts": facts}
 
 
-def read_reply(text: str, toolset: Toolset, most: int = 1) -> Read:
-    """Read a reply with at most `most` actions as text."""
+def read_reply(text: str, toolset: Toolset, most: int = 1) -> ParsedReply:
+    """Parse a text reply of at most `most` actions."""
     try:
         return parse_reply(toolset.spelled(text), toolset, most)
     except ActionError as error:
         return error.detail["thought"], error
 
 
-def read_tool_calls(reply: Reply, toolset: Toolset, most: int) -> Read:
-    """Read a reply with native tool calls."""
+def read_tool_calls(reply: Reply, toolset: Toolset, most: int) -> ParsedReply:
+    """Parse a reply of at most `most` native tool calls."""
     calls = [toolset.from_tool_call(*c) for c in reply.tool_calls]
     thought, written = reply.text.strip(), "; ".join(c.text() for c in calls)
     if reply.invalid_calls:
@@ -152,8 +152,8 @@ def read_tool_calls(reply: Reply, toolset: Toolset, most: int) -> Read:
     return thought, calls[:most]
 
 
-def unusable(reply: Reply, context: Context) -> ActionError | None:
-    """Return why a reply without an action could hold none: it was cut, or has no text; None for neither."""
+def incomplete(reply: Reply, context: Context) -> ActionError | None:
+    """Return the error of a reply that was cut off, or whose tokens all went into reasoning, else None."""
     if reply.truncated:
         limit = context.max_reply_tokens
         message = f"the reply was cut at {limit} tokens before its action was complete: it must be shorter, "
@@ -166,7 +166,7 @@ def unusable(reply: Reply, context: Context) -> ActionError | None:
 
 
 def read_values(text: str) -> tuple[str, ...]:
-    """Return the values of an answer in words: one a line, or a list in square brackets; () for `unknown`."""
+    """Parse an answer of one value per line, or a list in square brackets; () for `unknown`."""
     text = re.sub(r"(?i)^\s*answer\s*:", "", text.strip()).strip()
     if text.startswith("[") and text.endswith("]"):
         values = scan_arguments(text[1:-1])[0]

@@ -1,7 +1,7 @@
-"""Answer: the values that were found, the query that gives them, and the facts that prove them.
+"""Answer: find the answer values, the query that gives them, and the facts that prove them.
 
 `program` takes them from the query that was built (QueryAgent), `memory` from the network of paths (ODA 2.2).
-What becomes of them (status, confidence, words) is in `nodes/result.py`.
+`nodes/result.py` makes the answer of them: status, confidence, text.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from triplewise.tools.pyql.raw_sparql import parts_of, proof_sparql
 from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import read_term
 
-BOOLEAN = (("true",), ("false",))  # The values of an answer by true or false
+BOOLEAN = (("true",), ("false",))  # The values of a yes-no answer
 
 
 def program(state: State, runtime: Runtime[Context]) -> Update:
-    """Answer from the query that was built (QueryAgent, algorithm 1, line 26); from memory without one."""
+    """Answer from the query (QueryAgent, algorithm 1, line 26); from memory where none was built."""
     env, last = environment(runtime), state.last.feedback if state.steps else Feedback()
     if not state.program:
         return memory(state, runtime)
@@ -46,7 +46,7 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
     if state.is_spent and not last.finished:
         if not query.answer and query.variables and not query.boolean:
             query = query.set_answer(query.variables[-1])
-        with suppress(QueryFailedError):  # then nothing is proven so far
+        with suppress(QueryFailedError):  # then there are no values
             values = _values_of(query, kg)
     try:
         proof = tuple(_proof_of(query, kg)) if values else ()
@@ -57,7 +57,7 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def _of_sparql(state: State, env: Environment, values: tuple[str, ...]) -> Update:
-    """Return the answer of a query that the model wrote as SPARQL: its patterns, instantiated, prove it."""
+    """Answer from SPARQL that the model wrote; the proof is its triple patterns with their bindings."""
     kg, short = env.kg, env.kg.profile.short
     patterns = parts_of(state.program).patterns if values else []
     rows = kg.query(proof_sparql(patterns), limit=PROOF_LIMIT * 4, foreign=True) if patterns else None
@@ -67,24 +67,27 @@ def _of_sparql(state: State, env: Environment, values: tuple[str, ...]) -> Updat
 
 
 def memory(state: State, runtime: Runtime[Context]) -> Update:
-    """Answer from memory alone (ODA 2.2), with the paths that lead to the answer as proof."""
+    """Answer from memory (ODA 2.2), with the paths from the linked entities to the answer as proof.
+
+    Where none leads there, the triples of all steps are searched for paths, then the observation.
+    """
     env = environment(runtime)
-    if env.context.embedded and state.program:  # without a model memory decides nothing
+    if env.context.embedded and state.program:  # without a model the answer is the query's
         return program(state, runtime)
     kg, query = env.kg, None
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
-    values, memorised = normal_values(state.question, given), [t for path in state.memory for t in path]
+    values, remembered = normal_values(state.question, given), [t for path in state.memory for t in path]
     starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
     if values in BOOLEAN:
-        routes = routes_between(state.question, memorised, starts, kg)
+        paths = paths_between(state.question, remembered, starts, kg)
     else:
         seen = [t for s in state.standing for t in s.feedback.triples]
         observed = [t for s in state.observation for t in (s.through, s.triple) if t is not None]
-        sources = (memorised, seen, observed) if values else ()
-        tried = (find_routes(facts, starts, lambda n: kg.profile.short(n) in values) for facts in sources)
-        routes = next(filter(None, tried), [])
-        query = route_query(routes)
-    proof = list(dict.fromkeys(triple for route in routes for triple, _ in route.hops))
+        sources = (remembered, seen, observed) if values else ()
+        found = (find_paths(facts, starts, lambda n: kg.profile.short(n) in values) for facts in sources)
+        paths = next(filter(None, found), [])
+        query = path_query(paths)
+    proof = list(dict.fromkeys(triple for path in paths for triple, _ in path.hops))
     if values == ("true",) and proof:
         query = PyQL(tuple(Fact(t.subject, t.relation, t.object) for t in proof), boolean=True)
     answer = build_answer(state, env, values, query.sparql(kg.profile) if query else "", proof)
@@ -97,7 +100,7 @@ VARIANTS = {"program": program, "memory": memory}
 
 
 def answer_of_reading(reading: Reading, state: State, env: Environment, note: str) -> Answer:
-    """Return the answer that a reading gives, with no confidence; `note` says why it is taken."""
+    """Return the answer of a reading that a person picked, without confidence; `note` is its reason."""
     kg = env.kg
     query = compared(kg, PyQL(), PyQL.parse(reading.program, kg.profile))
     values, proof = _values_of(query, kg), _proof_of(query, kg)
@@ -105,7 +108,7 @@ def answer_of_reading(reading: Reading, state: State, env: Environment, note: st
 
 
 def _values_of(query: PyQL, kg: KnowledgeGraph) -> tuple[str, ...]:
-    """Return what a query gives, as an answer has it."""
+    """Return the answer values of a query."""
     result = kg.query(query.sparql(kg.profile))
     if result.boolean is not None:
         return (str(result.boolean).lower(),)
@@ -113,88 +116,88 @@ def _values_of(query: PyQL, kg: KnowledgeGraph) -> tuple[str, ...]:
 
 
 def _proof_of(query: PyQL, kg: KnowledgeGraph) -> Sequence[Triple]:
-    """Return the facts that a query rests on."""
+    """Return the facts that prove the answers of a query."""
     result = kg.query(query.sparql(kg.profile))
     answers = result.column(result.variables[0])[:PROOF_LIMIT] if result.rows else ()
     return query.proof(kg.profile, kg.query(query.proof_sparql(kg.profile, answers), limit=PROOF_LIMIT * 4))
 
 
-Shape = tuple[tuple[IRI, bool], ...]
-"""Relations of a chain, each with whether it is walked from subject to object."""
+RelationPath = tuple[tuple[IRI, bool], ...]
+"""The relations of a path, each with whether it is followed from subject to object."""
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """A chain of facts from `start` to `end`; each hop says whether it is walked forward."""
+class Path:
+    """Facts that lead from `start` to `end`, each with whether it is followed from subject to object."""
 
     start: Term
     end: Term
     hops: tuple[tuple[Triple, bool], ...]
 
 
-def find_routes(
+def find_paths(
     facts: Iterable[Triple], starts: Iterable[Term], is_answer: Callable[[Term], bool]
-) -> list[Route]:
-    """Return the shortest chain from every start to every answer, else the facts that name an answer."""
+) -> list[Path]:
+    """Return a shortest path from each start to each answer, else the facts with the answer in them."""
     anchors, edges = dict.fromkeys(starts), dict[Term, list[tuple[Term, Triple, bool]]]()
     for triple in (facts := dict.fromkeys(facts)):
         edges.setdefault(triple.subject, []).append((triple.object, triple, True))
         edges.setdefault(triple.object, []).append((triple.subject, triple, False))
-    routes: list[Route] = []
+    paths: list[Path] = []
     for start in anchors:
-        chains: dict[Term, tuple[tuple[Triple, bool], ...]] = {start: ()}
+        hops_to: dict[Term, tuple[tuple[Triple, bool], ...]] = {start: ()}
         queue = deque([start])
         while queue:
             node = queue.popleft()
-            # A chain ends at the next start, which has chains of its own.
+            # A path ends at the next start, which has paths of its own.
             if node != start and node in anchors:
                 continue
             for neighbour, triple, forward in edges.get(node, ()):
-                if neighbour not in chains:
-                    chains[neighbour] = (*chains[node], (triple, forward))
+                if neighbour not in hops_to:
+                    hops_to[neighbour] = (*hops_to[node], (triple, forward))
                     queue.append(neighbour)
-        routes += [Route(start, end, hops) for end, hops in chains.items() if hops and is_answer(end)]
-    reached = {route.end for route in routes}
+        paths += [Path(start, end, hops) for end, hops in hops_to.items() if hops and is_answer(end)]
+    reached = {path.end for path in paths}
     for triple in facts:
         head, tail = triple.subject, triple.object
         for start, end, forward in ((head, tail, True), (tail, head, False)):
             if is_answer(end) and end not in reached:
-                routes.append(Route(start, end, ((triple, forward),)))
-    return routes
+                paths.append(Path(start, end, ((triple, forward),)))
+    return paths
 
 
-def routes_between(
+def paths_between(
     question: str, facts: Sequence[Triple], starts: Sequence[Term], kg: KnowledgeGraph
-) -> list[Route]:
-    """Return chains between what a question names, each once: linked nodes, and those in its words."""
+) -> list[Path]:
+    """Return the paths between nodes that a question names: linked ones, and those whose label is in it."""
     labels = node_labels(kg, [n for t in facts for n in (t.subject, t.object)])
     named = dict.fromkeys([*starts, *(n for n, label in labels.items() if contains_name(question, label))])
-    routes: dict[frozenset[Triple], Route] = {}
-    for route in find_routes(facts, named, named.__contains__):
-        if route.start in named and route.end in named:
-            routes.setdefault(frozenset(t for t, _ in route.hops), route)
-    return list(routes.values())
+    paths: dict[frozenset[Triple], Path] = {}
+    for path in find_paths(facts, named, named.__contains__):
+        if path.start in named and path.end in named:
+            paths.setdefault(frozenset(t for t, _ in path.hops), path)
+    return list(paths.values())
 
 
-def route_query(routes: Sequence[Route]) -> PyQL | None:
-    """Return the query that routes stand for, joined where each leads to all answers; None without any."""
-    ends: dict[tuple[Term, Shape], set[Term]] = {}
-    for route in routes:
-        shape = tuple((triple.relation, forward) for triple, forward in route.hops)
-        ends.setdefault((route.start, shape), set()).add(route.end)
+def path_query(paths: Sequence[Path]) -> PyQL | None:
+    """Return the query of paths, joined where each start leads to all answers; None without paths."""
+    ends: dict[tuple[Term, RelationPath], set[Term]] = {}
+    for path in paths:
+        relations = tuple((triple.relation, forward) for triple, forward in path.hops)
+        ends.setdefault((path.start, relations), set()).add(path.end)
     if not ends:
         return None
     ranked = sorted(ends, key=lambda key: -len(ends[key]))
-    best = {key[0]: key for key in reversed(ranked)}  # start -> its shape that leads to most answers
-    answers = {route.end for route in routes}
-    # A start whose shape misses an answer is left out, for joined to the others it would remove that answer.
+    best = {key[0]: key for key in reversed(ranked)}  # start -> its relation path to most answers
+    answers = {path.end for path in paths}
+    # A path that misses an answer is left out: joined to the others it would remove that answer.
     joined = [key for key in ranked if key == best[key[0]] and ends[key] == answers]
     query, answer, used = PyQL(), Variable("answer"), 0
-    for start, shape in joined or ranked[:1]:
+    for start, relations in joined or ranked[:1]:
         node: Node = start
-        for place, (relation, forward) in enumerate(shape, 1):
-            used += place < len(shape)
-            following = answer if place == len(shape) else Variable(f"x{used}")
+        for place, (relation, forward) in enumerate(relations, 1):
+            used += place < len(relations)
+            following = answer if place == len(relations) else Variable(f"x{used}")
             subject, object_ = (node, following) if forward else (following, node)
             query, node = query.add_fact(subject, relation, object_), following
     return query.set_answer(answer)

@@ -1,7 +1,7 @@
-"""Converse: from a message in a conversation to a question that stands alone, and back to a message.
+"""Converse: turn a message of a conversation into a self-contained question, and its answer into a message.
 
-With a language model the question is rewritten in one call, in none where it stands alone. Without one it is
-read by its words (`tools/parsing/follow_up.py`); of several readings the surest answer is taken.
+A language model rewrites the question in one call, unless it is self-contained. Without a model, rules do
+(`tools/parsing/follow_up.py`); if several rewrites are possible, the one with the surest answer is chosen.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.follow_up import FollowUp, Purpose, Rewrite, Turn, alone, with_names
 from triplewise.tools.parsing.reading import Reading
 
-SURE = 0.9  # Confidence from which no other reading of a message is tried
+SURE = 0.9  # Confidence from which no other rewrite of a message is tried
 KEPT, SHOWN, LABELS, LISTED, PROOF = 10, 3, 12, 30, 12
-"""Exchanges remembered, and those a model is shown, with answers of each; answers and facts in a message."""
+"""Most exchanges remembered, shown to a model, labels of each; most answers and facts in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question as it was put to the graph, its answer, and in words the reading that gave it."""
+    """A self-contained question, its answer, and the reading that gave it as text."""
 
     question: str
     entities: dict[str, str]
@@ -40,7 +40,7 @@ class Exchange:
 
     @property
     def turn(self) -> Turn:
-        """What later messages may lean on."""
+        """What later messages may refer to."""
         return Turn(self.question, self.entities, self.answer.values, self.answer.labels)
 
 
@@ -58,8 +58,8 @@ class Conversation(Messages):
     exchanges: tuple[Exchange, ...] = Field((), description="Questions with their answers.")
     unclear: str = Field("", description="A message that waits for the name of what it is about.")
     rewrites: tuple[Rewrite, ...] = Field((), description="What else the message may mean.")
-    tried: tuple[Exchange, ...] = Field((), description="What the message was read as, so far.")
-    rewriting: Usage = Field(Usage(), description="What reading the message took of a model.")
+    tried: tuple[Exchange, ...] = Field((), description="Rewrites of the message that were tried.")
+    rewriting: Usage = Field(Usage(), description="Model usage of rewriting the message.")
     question: str = Field("", description="The question that the machine answers.")
     entities: dict[str, str | None] = Field({}, description="Its entities: mention -> id.")
     linked: tuple[LinkedEntity, ...] = Field((), description="Entities found in the question.")
@@ -72,7 +72,7 @@ Next: TypeAlias = Command[Literal["ask", "__end__"]]
 
 
 def read(state: Conversation, runtime: Runtime[Context]) -> Next:
-    """Read the newest message; answer the question in it, or reply where it holds none."""
+    """Read the newest message; go on with the question in it, or reply if there is none."""
     if not state.messages:
         raise ConfigurationError("the conversation has no message; send one, e.g. 'Who wrote Dracula?'")
     env, text = environment(runtime), str(state.messages[-1].text).strip()
@@ -95,7 +95,7 @@ def read(state: Conversation, runtime: Runtime[Context]) -> Next:
 
 
 def rewrite(message: FollowUp, turns: list[Turn], env: Environment) -> tuple[Purpose, tuple[Rewrite, ...]]:
-    """Return what a message asks for as a model reads it, in one call."""
+    """Return what a message asks for, and the question that a model rewrites it to."""
     recent = [(t.question, ", ".join(t.labels[:LABELS]) or "not found") for t in turns[-SHOWN:]]
     if message.unclear:
         recent.append((message.unclear, "of whom or what?"))
@@ -111,7 +111,7 @@ def rewrite(message: FollowUp, turns: list[Turn], env: Environment) -> tuple[Pur
 
 
 def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
-    """Say the answer; where it is not sure and the message may mean something else, ask that first."""
+    """Reply with the answer; if it is unsure and the message may mean something else, try that first."""
     assert state.answer is not None, "the machine ends with an answer"
     env, reading = environment(runtime), ""
     if env.context.embedded and state.answer.values and state.attempt < len(state.readings):
@@ -127,7 +127,7 @@ def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
         answer = exchange.answer
         return answer.status == "answered", bool(answer.values), answer.confidence or 0.0
 
-    # The surest that is answered, or has an answer; the likeliest reading where there is none.
+    # The surest answer; the first rewrite if there is none.
     best = max(tried, key=rank)
     text, labels = best.answer.text, best.answer.labels
     if (more := len(labels) - LISTED) > 0:
@@ -141,7 +141,7 @@ def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
 
 
 def proof_text(exchange: Exchange) -> str:
-    """Return why an answer is what it is: how the question was read, and the facts."""
+    """Return the explanation of an answer: how the question was read, and the facts that prove it."""
     answer, more = exchange.answer, len(exchange.answer.proof) - PROOF
     read_as = f" I read this as: {exchange.reading}" if exchange.reading else ""
     lines = [f"{exchange.question}{read_as}", *(f"- {fact.text}" for fact in answer.proof[:PROOF])]

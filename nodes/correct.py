@@ -1,6 +1,6 @@
 """Correct: the guideline becomes the observation, the failed step leaves the reasoning memory.
 
-QueryAgent, Algorithm 1, lines 12 to 15. The variants are the ways of correcting that its table 3 compares.
+QueryAgent, algorithm 1, lines 12 to 15. The variants are the methods that its table 3 compares.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.state import Correction, State
 from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes
 
-QUERIES = 12  # KG queries that fixes may take at one correction
-OFFERS = 3  # Fixes offered at one correction
-READ_ONLY = frozenset({"search", "get_relation"})  # Actions that only show something, whatever the program is
+QUERIES = 12  # Most KG queries that verifying fixes may take in one correction
+OFFERS = 3  # Most fixes offered in one correction
+READ_ONLY = frozenset({"search", "get_relation"})  # Actions that neither read nor change the program
 
 
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
-    """Show the tailored guideline (lines 13 and 14), and the fixes that find something on the KG."""
+    """Show the tailored guideline (lines 13 and 14), and fixes that were tried and find something."""
     assert state.verdict is not None
     observation, fixes = f"ERROR_INFO: {state.verdict.text}", verified_fixes(state, environment(runtime))
     if fixes:
@@ -34,14 +34,14 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def raw(state: State, runtime: Runtime[Context]) -> Update:
-    """Show the interpreter's or engine's own message (QueryAgent, table 3, w/o ERASER)."""
+    """Show the raw message of interpreter or KG (QueryAgent, table 3, w/o ERASER)."""
     feedback, n = state.last.feedback, state.last.number + 1
     message = feedback.message or f"the query returned: {feedback.outcome or 'nothing'}"
     return _roll_back(state, f"{message} Please check again and re-generate only Thought {n} and Action {n}.")
 
 
 def _fixed_text(part: str) -> Callable[[State, Runtime[Context]], Update]:
-    """Return a correction that shows the same words whatever went wrong."""
+    """Return a correction that shows the same text whatever the error was."""
 
     def correct(state: State, runtime: Runtime[Context]) -> Update:
         return _roll_back(state, load_prompt("_correction").render(part, step=state.last.number + 1))
@@ -53,9 +53,9 @@ def _fixed_text(part: str) -> Callable[[State, Runtime[Context]], Update]:
 VARIANTS = {
     "eraser": eraser,
     "raw": raw,
-    "zero-shot": _fixed_text("zero_shot"),  # a second look in general words (table 3, zero-shot SC)
+    "zero-shot": _fixed_text("zero_shot"),  # a general checklist (table 3, zero-shot SC)
     "few-shot": _fixed_text("few_shot"),  # a fixed set of explained corrections (table 3, few-shot SC)
-    "none": _fixed_text("neutral"),  # the step is undone without a word of what was wrong
+    "none": _fixed_text("neutral"),  # the step is undone without an explanation
 }
 
 
@@ -63,7 +63,7 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()
     """Show `observation` for the last step and go back to the program before it (line 15)."""
     verdict, step = state.verdict, state.last
     assert verdict is not None, "correct runs after inspect"
-    # Look-ups queued behind a failed look-up do not depend on it: they are still carried out.
+    # Look-ups that follow a failed look-up in one reply do not depend on it: they are still carried out.
     kept = tuple(call for call in state.pending if {call.name, step.feedback.action} <= READ_ONLY)
     others = [call.text() for call in state.pending if call not in kept and call.name != EXECUTE]
     if dropped := "; ".join(others):
@@ -75,10 +75,10 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()
 
 
 def verified_fixes(state: State, env: Environment) -> Sequence[VerifiedFix]:
-    """Return fixes that find something on the KG; () without a model: only a model reads them."""
+    """Return fixes of the last step that find something on the KG; () without a model to read them."""
     context, step = env.context, state.last
     if not context.verify_corrections or context.embedded or context.db is not None:
         return ()
-    earlier = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
-    encoder, actions = None if context.ranking == "none" else env.encoder, action_context(earlier, env)
+    before = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
+    encoder, actions = None if context.ranking == "none" else env.encoder, action_context(before, env)
     return find_fixes(actions, env.toolset, step.feedback, budget=QUERIES, most=OFFERS, encoder=encoder)

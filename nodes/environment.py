@@ -1,8 +1,8 @@
-"""The environment of a run: what it works with, and its budgets.
+"""The environment of a run: KG, encoder, model, toolset, prompt, guidelines, and the budgets.
 
-An `Environment` is made from the `Context` when a run begins (`nodes/phase.py`), reached from a phase as
-`environment(runtime)`, and handed on to the functions that a phase calls. What is costly to open is opened
-when it is first used and shared by all runs of the process; what belongs to one run is here and nowhere else.
+An `Environment` is made from the `Context` when a run begins (`nodes/phase.py`). A phase gets it from
+`environment(runtime)` and passes it to the functions it calls. What is costly to open is opened on first use
+and shared by all runs of the process; what belongs to one run is kept here and nowhere else.
 """
 
 from __future__ import annotations
@@ -39,37 +39,37 @@ from triplewise.tools.planning.seed_store import seeds_for
 from triplewise.tools.planning.seeds import FOLDER, Seed, SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
-if TYPE_CHECKING:  # they take their time
+if TYPE_CHECKING:  # slow to import
     from triplewise.tools.retrieval.documents import Documents
     from triplewise.tools.sql.database import RelationalDatabase
 
 Update: TypeAlias = dict[str, Any]  # What a phase returns: the keys of the state that it changes
 UNUSABLE = REPLY_CUT, REPLY_EMPTY = "reply_cut", "reply_empty"
-"""Errors of replies that the limit of tokens cut, or that hold no text; another try hardly mends that."""
+"""Errors of replies that the token limit cut off, or that have no text: retrying rarely helps."""
 
 
 class Environment:
     """What a run works with. Parts are opened on first use, and raise `ConfigurationError` or `DataError`.
 
-    `usage` is what model calls took since the phase at work began; `deadline` ends and is cancelled with the
-    run; `restored`: it goes on from a checkpoint (see `State.restored`).
+    `usage` is that of model calls in the current phase; `deadline` ends and is cancelled with the run;
+    `restored`: the run continues from a checkpoint (see `State.restored`).
     """
 
     def __init__(self, context: Context, restored: bool = False) -> None:
         self.context, self.meter, self.deadline = context, Meter(), Deadline(math.inf)
         self.restored, self.facts = restored, tuple[ExtractedFact, ...]()
-        self.nearest = dict[Any, list[Seed]]()  # solved questions like the one asked, as they were found
+        self.nearest = dict[Any, list[Seed]]()  # cache of the solved questions most similar to a question
         self._kg: tuple[tuple[ExtractedFact, ...], KnowledgeGraph] | None = None
         self.usage, self._queries, self._start = Usage(), 0, perf_counter()
 
     def begin_phase(self, state: State, least: float = 0.0) -> None:
-        """Take over the facts of a run, and how many seconds are left to it: `least` of them at the least."""
+        """Take the facts and the seconds left from the state, at least `least`; start counting usage."""
         self.facts = state.facts
         self.deadline.restart(max(least, self.context.max_seconds - state.usage.seconds))
         self.usage, self._queries, self._start = Usage(), self.meter.queries, perf_counter()
 
-    def cost(self) -> Usage:
-        """Return what the phase at work took so far: model calls, KG queries, seconds."""
+    def phase_usage(self) -> Usage:
+        """Return the usage of the current phase so far: model calls, KG queries, seconds."""
         queries, seconds = self.meter.queries - self._queries, perf_counter() - self._start
         return self.usage + Usage(queries=queries, seconds=seconds)
 
@@ -81,7 +81,7 @@ class Environment:
 
     @property
     def kg(self) -> KnowledgeGraph:
-        """The KG, with the facts that this run may use over it; empty where a database is queried."""
+        """The KG, overlaid with the facts that this run may use; empty where a database is queried."""
         if self._kg is None or self._kg[0] != self.facts:
             context, base = self.context, self._opened
             usable = ("accepted",) if context.review else ("accepted", "proposed")
@@ -99,12 +99,12 @@ class Environment:
 
     @cached_property
     def fact_store(self) -> FactStore:
-        """Where facts that were read from documents are kept for this KG."""
+        """The store of facts that were read from documents for this KG."""
         return open_facts(self.context.name_of("kg"), self.context.facts)
 
     @cached_property
     def _opened(self) -> KnowledgeGraph:
-        """The graph that all runs share."""
+        """The graph without facts of this run, shared by all runs."""
         source, profile = self.context.kg, self.context.profile
         if self.context.db is not None:
             return EmbeddedKG(Store(), load_profile("generic"), "none")
@@ -119,7 +119,7 @@ class Environment:
 
     @cached_property
     def database(self) -> RelationalDatabase:
-        """The relational database. Raises `KGUnavailableError` too, where its server does not answer."""
+        """The relational database. Raises `KGUnavailableError` too, if its server does not answer."""
         if self.context.db is None:
             example = 'Context(db="sqlite:///data.db") or --db data.db'
             raise ConfigurationError(f"no database is named; name one, e.g. {example}")
@@ -136,7 +136,7 @@ class Environment:
 
     @cached_property
     def ranking_encoder(self) -> Encoder | None:
-        """The encoder that ranks relations: an embedding server for `openai`, none for `none`."""
+        """The encoder that ranks relations: an embedding server for `openai`, None for `none`."""
         if self.context.ranking != "openai":
             return None if self.context.ranking == "none" else self.encoder
         return models.open_embeddings(self.context.ranking_model, **self._server)
@@ -170,12 +170,12 @@ class Environment:
 
     @cached_property
     def guidelines(self) -> Guidelines:
-        """ERASER's guidelines, the user's own before the shipped ones."""
+        """The guidelines of ERASER, after those of the user."""
         return _load_guidelines(tuple(self.context.guidelines))
 
     @cached_property
     def documents(self) -> Documents | None:
-        """The user's documents, where the context names some."""
+        """The documents of the setting `documents`; None without any."""
         if self.context.documents is None:
             return None
         from triplewise.tools.retrieval.documents import open_documents
@@ -184,7 +184,7 @@ class Environment:
 
     @cached_property
     def examples(self) -> SeedIndex | None:
-        """Solved questions that a model is shown: those of a file, else those marked right; None without."""
+        """Solved questions to show a model: from a file, else those marked right; None without any."""
         context = self.context
         if context.examples == "none" or context.embedded or context.db is not None:
             return None
@@ -192,7 +192,7 @@ class Environment:
 
     @cached_property
     def seeds(self) -> SeedIndex | None:
-        """The index of seed questions: those of a file, else those kept for the KG; None without any."""
+        """The index of seed questions: from a file, else those stored with the KG; None without any."""
         context, name = self.context, self.context.name_of("kg")
         if context.seeds == "none" or context.db is not None:
             return None
@@ -207,18 +207,18 @@ _load_guidelines = lru_cache(maxsize=16)(load_guidelines)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run(Runtime[Context]):  # type: ignore[misc]  # mypy does not see that Runtime is frozen
-    """LangGraph's runtime as a phase is given it: with the environment of the run."""
+    """LangGraph's runtime with the environment of the run, as phases get it."""
 
     env: Environment
 
 
 def environment(runtime: Runtime[Context]) -> Environment:
-    """Return the environment of a run; outside of one, as in tests of a phase, a new one."""
+    """Return the environment of a run; a new one where a phase is called on its own, as in tests."""
     return runtime.env if isinstance(runtime, Run) else Environment(runtime.context or Context())
 
 
-def spent(state: State, context: Context, failed: bool = False) -> str:
-    """Return which budget is used up, or ""; that of corrections counts where the last step `failed`."""
+def spent_budget(state: State, context: Context, failed: bool = False) -> str:
+    """Return which budget is spent, or ""; the one of corrections only if the last step `failed`."""
     usage, last = state.usage, [step.feedback.error for step in state.steps[-2:]]
     if len(last) == 2 and set(last) <= set(UNUSABLE):
         return f"two replies in a row held no action: {state.last.feedback.message}"

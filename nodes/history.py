@@ -1,10 +1,9 @@
 """How a model sees the steps so far.
 
 `full` is QueryAgent's own encoding (appendix B.1): thought, action and observation of every step, verbatim.
-`short` is never longer: a failed attempt followed by a step that worked keeps thought and action, and the
-reason in one sentence; attempts in a row that failed for the same reason are shown once, with their number;
-an observation that stood before is referred to. A step is rewritten only when something happened to it, since
-servers cache the beginning that two prompts share.
+`short` is never longer. Of a failed step that a later step corrected, the reason is kept in one sentence;
+consecutive steps that failed for the same reason are shown as one; a repeated observation becomes a reference.
+Otherwise steps stay verbatim, since servers cache the prefix that two prompts share.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ class Entry(TypedDict):
 
 
 def encode(steps: Sequence[Step], form: Literal["short", "full"] = "short") -> list[Entry]:
-    """Return the steps, in the order of the state, for a prompt; see the module for the forms."""
+    """Return the steps for a prompt, in one of the two forms that the module describes."""
     full = [
         Entry(number=s.number, thought=s.thought, action=s.call, observation=s.observation) for s in steps
     ]
     if form == "full" or not steps:
         return full
     entries: list[Entry] = []
-    numbers: dict[str, int] = {}  # Observations that stand in full -> their step.
+    numbers: dict[str, int] = {}  # Observation -> the step that shows it in full.
     reasons = [(s.rolled_back, s.guideline if s.rolled_back else "") for s in steps]
     for (is_failed, guideline), group in groupby(range(len(steps) - 1), reasons.__getitem__):
         places = list(group)
         if is_failed:
             attempts, later = [full[i] for i in places], reasons[places[-1] + 1 :]
-            # While the mistake is being corrected, its guideline is what the model works from.
+            # While a mistake is being corrected, the model needs its whole guideline.
             is_open = all(failed for failed, _ in later) and later != [(True, guideline)]
             newest = [attempts.pop()] if is_open else []
             entries += [*_failures(attempts), *newest]
@@ -50,7 +49,7 @@ def encode(steps: Sequence[Step], form: Literal["short", "full"] = "short") -> l
         for i in places:
             text, own = full[i]["observation"], steps[i].feedback.observation
             if own and text.startswith(f"{own}\n") and any(not s.rolled_back for s in steps[i + 1 :]):
-                text = own  # Notes of the inspector stand behind; a step that worked has heeded them.
+                text = own  # Drop the notes of `inspect`: a later step has heeded them.
             again = f"As in Observation {numbers[text]}." if text in numbers else text
             entries.append(min(full[i], Entry({**full[i], "observation": again}), key=_size))
             numbers.setdefault(entries[-1]["observation"], full[i]["number"])
@@ -62,7 +61,7 @@ def _size(*entries: Entry) -> int:
 
 
 def _failures(attempts: list[Entry]) -> list[Entry]:
-    """Return one entry for attempts that failed alike; the entries themselves where that is not shorter."""
+    """Return one entry for attempts that failed for one reason; all entries if that is not shorter."""
     if not attempts:
         return []
     newest, times = attempts[-1], f" {len(attempts)} times" if len(attempts) > 1 else ""

@@ -11,16 +11,16 @@ from langgraph.runtime import Runtime
 
 from triplewise.guidelines import Match
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Update, environment, spent
+from triplewise.nodes.environment import Update, environment, spent_budget
 from triplewise.nodes.reasoning import reasoning_memory
 from triplewise.nodes.state import State, Verdict, VerdictStatus
 from triplewise.tools.kg.protocol import Outcome
 
-_GIVES = ("", Outcome.ROWS, Outcome.TRUNCATED)  # Outcomes that are nothing against a step
+_SUCCESSES = ("", Outcome.ROWS, Outcome.TRUNCATED)  # "" where the action sends no query
 
 
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
-    """Match the last step: the first matching error wins, otherwise all matching notes are joined."""
+    """Match the guidelines with the last step: the first error, otherwise all notes joined."""
     context, env = runtime.context, environment(runtime)
     if not state.steps:
         return {"verdict": _verdict(state, context, None)}
@@ -39,18 +39,18 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     )
     if match is None:
         return {"verdict": _verdict(state, context, None)}
-    if match.own and context.embedded and not step.feedback.error and step.feedback.outcome in _GIVES:
-        # Without a model a user's guideline on a successful step is only a note, since undoing the step
-        # would only discard the best reading.
+    if match.own and context.embedded and not step.feedback.error and step.feedback.outcome in _SUCCESSES:
+        # Without a model a user's own guideline cannot undo a step that succeeded: nobody would heed it, and
+        # the best reading would be discarded.
         match = replace(match, severity="note", text=match.reason)
-    noted = replace(step, guideline=match.id)
-    if match.severity == "note" and step.feedback.finished:  # others are settled when they are reflected on
-        noted = replace(noted, observation=f"{step.observation}\n{match.text}".strip())
-    return {"verdict": _verdict(state, context, match), "steps": (noted,)}
+    step = replace(step, guideline=match.id)
+    if match.severity == "note" and step.feedback.finished:  # after other steps `reflect` appends the note
+        step = replace(step, observation=f"{step.observation}\n{match.text}".strip())
+    return {"verdict": _verdict(state, context, match), "steps": (step,)}
 
 
 def unchecked(state: State, runtime: Runtime[Context]) -> Update:
-    """No guidelines: only what the interpreter itself refuses counts as an error (ablation)."""
+    """Use no guidelines: only errors of the interpreter count (ablation)."""
     match: Match | None = None
     if state.steps and (error := state.last.feedback.error):
         message = state.last.feedback.message
@@ -62,20 +62,19 @@ VARIANTS = {"eraser": eraser, "none": unchecked}
 
 
 def _verdict(state: State, context: Context, match: Match | None) -> Verdict:
-    """Return the verdict on the last step.
+    """Return the verdict on the last step: `error`, `finished` or `ok`.
 
-    A failed step is `error`, or `spent` where a budget is used up; else a finished run is `finished`, even
-    over budget; else `spent`; else `ok`.
+    It is `spent` instead of `error` and `ok` where a budget is used up.
     """
     failed = match is not None and match.severity == "error"
-    over = spent(state, context, failed)
-    if not state.steps:  # the seconds were over before the first one
-        return Verdict("spent", note=over or "no step was made")
+    budget = spent_budget(state, context, failed)
+    if not state.steps:  # the time was up before the first one
+        return Verdict("spent", note=budget or "no step was made")
     if match is not None and failed:
-        status: VerdictStatus = "spent" if over else "error"
-        return Verdict(status, match.id, match.source, match.text, note=over, reason=match.reason)
-    if over and not state.last.feedback.finished:
-        return Verdict("spent", note=over)
+        status: VerdictStatus = "spent" if budget else "error"
+        return Verdict(status, match.id, match.source, match.text, note=budget, reason=match.reason)
+    if budget and not state.last.feedback.finished:
+        return Verdict("spent", note=budget)
     status = "finished" if state.last.feedback.finished else "ok"
     if match is None:
         return Verdict(status)

@@ -21,42 +21,42 @@ LONGEST, LONGEST_WORD = 2_000, 200  # Characters of a question, and of a word in
 
 
 def link(state: State, runtime: Runtime[Context]) -> Update:
-    """Find the entities of the question in the label index; take the ones the caller gave."""
+    """Find the entities of the question in the label index, except those the caller gave."""
     check_question(state.question)
     env, slot = environment(runtime), slot_of(state.question)
-    # Of a slot only the first part names an entity; brackets say so.
+    # In a slot (`entity [SEP] relation`) only the first part is a mention, marked as one by brackets.
     question = state.question if slot is None or state.entities else f"[{slot[0]}]"
-    return start(link_mentions(question, env.kg, given=state.entities, encoder=env.encoder))
+    return begin(link_mentions(question, env.kg, given=state.entities, encoder=env.encoder))
 
 
 def given(state: State, runtime: Runtime[Context]) -> Update:
-    """Take only the entities the caller gave, as the papers do."""
+    """Use only the entities the caller gave, as the papers do."""
     check_question(state.question)
     kg, entities = environment(runtime).kg, state.entities
-    return start(link_mentions(state.question, kg, given=entities) if entities else ())
+    return begin(link_mentions(state.question, kg, given=entities) if entities else ())
 
 
 def known(state: State, runtime: Runtime[Context]) -> Update:
-    """Take those of the caller's entities that the graph knows: a partial graph may lack the others."""
+    """Use the caller's entities that are in the graph: an incomplete graph may lack some."""
     check_question(state.question)
     kg, linked = environment(runtime).kg, list[LinkedEntity]()
     for mention, id_ in state.entities.items():
-        with suppress(ConfigurationError):
+        with suppress(ConfigurationError):  # raised for an entity that is not in the graph
             linked += link_mentions(state.question, kg, given={mention: id_})
-    return start(tuple(linked))
+    return begin(tuple(linked))
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
-    """Link nothing: a model finds what the question names by the action `search` (ablation)."""
+    """Link nothing: the model looks entities up with the action `search` (ablation)."""
     check_question(state.question)
-    return start(())
+    return begin(())
 
 
 VARIANTS = {"index": link, "given": given, "known": known, "none": none}
 
 
-def start(linked: tuple[LinkedEntity, ...]) -> Update:
-    """A fresh start: nothing of an earlier question of the same thread is left."""
+def begin(linked: tuple[LinkedEntity, ...]) -> Update:
+    """Return the first update of a question: an empty state (threads are reused) with its entities."""
     return {**fresh_state(), "linked": linked, "focus": tuple(e.id for e in linked)}
 
 
@@ -69,7 +69,7 @@ def check_question(question: str) -> None:
     try:
         question.encode()
     except UnicodeEncodeError as error:
-        raise QuestionError(f"character {error.start + 1} of the question is half of a character") from None
+        raise QuestionError(f"character {error.start + 1} of the question is a lone surrogate") from None
     if (longest := max(map(len, question.split()))) > LONGEST_WORD:
-        words = f"a word of the question has {longest:,} characters"
-        raise QuestionError(f"{words}; at most {LONGEST_WORD} can be read")
+        limit = f"a word may have at most {LONGEST_WORD}"
+        raise QuestionError(f"a word of the question has {longest:,} characters; {limit}")

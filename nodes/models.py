@@ -1,7 +1,7 @@
 """Language models and embeddings of any OpenAI-compatible server, and any LangChain chat model.
 
-Retries, time-outs and usage are LangChain's. Every call is made on one event loop in a thread of its own,
-where it can be cancelled when the seconds of a run are over.
+LangChain does retries, time-outs and usage. All calls run on one event loop in a background thread, where they
+can be cancelled when the time of a run is up.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Messages = Sequence[Mapping[str, str]] | str  # `{"role": "user", "content": "..."}`, or the text of one
 
-MALFORMED_RETRIES = 2  # Further requests after a reply that is not a chat completion: the client makes none
-MAX_TOKENS = 1024  # Tokens that a reply may have where nothing sets a limit
-# What is read of a reply: characters of text a token, bytes of a response a token, and bytes besides
+MALFORMED_RETRIES = 2  # Retries after a reply that is not a chat completion, which the client does not retry
+MAX_TOKENS = 1024  # Most tokens of a reply where nothing sets a limit
+# A reply is read up to so many characters of text per token, and bytes per token plus a constant
 CHARACTERS, BYTES, OTHER_BYTES = 16, 1024, 2**20
-# Texts embedded at once, texts whose vectors stay in memory, bytes read of a reply with vectors
+# Texts per embedding request, texts whose vectors are cached, most bytes of a reply with vectors
 BATCH, CACHED_TEXTS, LONGEST_VECTORS = 256, 2_000, 64 * 2**20
-# Parameters a request can do without, and how providers say that a model does not take one, or its value
+# Optional parameters of a request, and how providers report that a model does not support one or its value
 _OPTIONAL = ("max_tokens", "parallel_tool_calls", "reasoning_effort", "stop", "temperature")
 _REFUSED = re.compile(
     r"not support|unsupported|unrecogni[sz]ed|unknown|extra inputs|not permitted|unexpected keyword"
     r"|deprecated for this model|only \S+ is allowed"
 )
-# Blocks of reasoning: whole ones, then what stands before a lone end, then what follows a lone beginning
+# Blocks of reasoning: complete ones, then text before a closing tag alone, then text after an opening one
 _REASONING = (
     re.compile(r"<(think|thinking)>.*?</\1>", re.DOTALL),
     re.compile(r"\A.*</(?:think|thinking)>", re.DOTALL),
@@ -61,9 +61,9 @@ _REASONING = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered: its text without reasoning, cut before any stop word, and its tool calls.
+    """The text of a reply without reasoning, cut before any stop sequence, and its tool calls.
 
-    `invalid_calls` have arguments that are not a JSON object; `truncated`: the limit of tokens ended it.
+    `invalid_calls` have arguments that are not a JSON object; `truncated`: the token limit cut it off.
     """
 
     text: str
@@ -80,7 +80,7 @@ def _prices() -> Any:
 
 
 def cost(model: str, input_tokens: int, output_tokens: int) -> float | None:
-    """Return the USD of a call at list price; None, never 0, for a model that has no price."""
+    """Return the USD of a call at list price; None, never 0, for a model without a listed price."""
     undated = re.sub(r"-(\d{4}-\d{2}-\d{2}|\d{4})$", "", model)
     if (price := _prices().get(model) or _prices().get(undated)) is None:
         return None
@@ -88,11 +88,11 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float | None:
 
 
 class ReplyTooLongError(Exception):
-    """A server sends more than any reply of the allowed length takes."""
+    """A server sent more bytes than a reply within the token limit can have."""
 
 
 class _Limited(httpx.AsyncByteStream):
-    """A body of which no more bytes than `left` are read."""
+    """A response body that raises `ReplyTooLongError` after `left` bytes."""
 
     def __init__(self, whole: Any, left: int) -> None:
         self.whole, self.left = whole, left
@@ -110,7 +110,7 @@ class _Limited(httpx.AsyncByteStream):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A model of an OpenAI-compatible server, and how it is reached. The key is never shown."""
+    """A model on an OpenAI-compatible server. The key is never shown."""
 
     model: str
     base_url: str = field(repr=False)
@@ -121,15 +121,15 @@ class Server:
 
     @property
     def where(self) -> str:
-        """The server, for messages: its address without any password that stands in it."""
+        """The server as messages name it: by its address, without a password in it."""
         parts = urlsplit(self.base_url)
         return f"the model server at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"
 
     def client_settings(self, most_bytes: int) -> dict[str, Any]:
-        """Return settings of langchain-openai's asynchronous clients, which read `most_bytes` of a reply."""
+        """Return the settings of an asynchronous langchain-openai client; replies have `most_bytes`."""
 
         async def limit(response: httpx.Response) -> None:
-            response.headers.pop("content-encoding", None)  # unpacked, few bytes can become many
+            response.headers.pop("content-encoding", None)  # do not decompress: few bytes can become many
             response.stream = _Limited(response.stream, most_bytes)
 
         client = httpx.AsyncClient(
@@ -143,28 +143,28 @@ class Server:
 
 
 def find_server(model: str, base_url: str | None, api_key_env: str, **settings: Any) -> Server:
-    """Return the server of a model, its key and, where none is given, its address from the environment."""
+    """Return the server of a model; the key, and the address if not given, are environment variables."""
     url = base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
     url = whole_url(url).strip().rstrip("/")
     split_url(url, "base_url", "http://localhost:8000/v1")
     key = os.environ.get(api_key_env, "").strip()
     if not key.isascii() or not key.isprintable():
-        raise ConfigurationError(f"the key in {api_key_env} holds characters no key has; copy it again")
+        raise ConfigurationError(f"the key in {api_key_env} has characters that no key has; copy it again")
     secrets.remember(key)
     server = Server(model, url, key or "no-key", api_key_env, **settings)
-    if not key and f".{urlsplit(url).hostname}".endswith(".api.openai.com"):  # in whatever region
+    if not key and f".{urlsplit(url).hostname}".endswith(".api.openai.com"):  # of any region
         others = 'give base_url of a server that needs none, or use model="embedded"'
         raise ConfigurationError(f"no key for {url}: set environment variable {api_key_env}, or {others}")
     return server
 
 
 def split_model(model: str) -> tuple[str, str]:
-    """Return provider and name of a model. Raises `ConfigurationError` where it is not `provider:NAME`."""
+    """Return provider and name of a model. Raises `ConfigurationError` if it is not `provider:NAME`."""
     provider, _, name = (part.strip() for part in model.partition(":"))
     if provider and name:
         return provider, name
     forms = "openai:NAME, e.g. openai:gpt-4o-mini, or provider:NAME for another provider's LangChain package"
-    raise ConfigurationError(f"{model!r} is no language model; give {forms}")
+    raise ConfigurationError(f"{model!r} is not a language model; give {forms}")
 
 
 def open_model(
@@ -172,8 +172,8 @@ def open_model(
 ) -> ChatModel:
     """Return a language model, opened once per settings. Nothing is sent before the first call.
 
-    `model` is `openai:NAME`, for any server that speaks the OpenAI API, or `provider:NAME`, through the
-    LangChain package of the provider, which finds its key itself. A setting that is None is left out.
+    `model` is `openai:NAME`, for any server with the OpenAI API, or `provider:NAME`, through the LangChain
+    package of the provider, which finds its key itself. Settings that are None are left out.
     """
     provider, name = split_model(model)
     secrets.remember_environment()
@@ -196,7 +196,7 @@ def _opened(
         from langchain_openai.chat_models.base import BaseChatOpenAI
 
         client = server.client_settings(OTHER_BYTES + BYTES * given.get("max_tokens", MAX_TOKENS))
-        # It says `max_tokens`, which most servers know; the new name is used where that is refused.
+        # This client sends `max_tokens`, which most servers know; `ChatModel` renames it where it is refused.
         plain = {"use_responses_api": False, "stream_usage": True, "http_socket_options": ()}
         return ChatModel(BaseChatOpenAI(**client, **given, **plain), name, server)
     from langchain_classic.chat_models import init_chat_model
@@ -210,14 +210,13 @@ def _opened(
 
 
 class ChatModel:
-    """A language model, for any thread; `name` is looked up among the prices, "" is the chat model's."""
+    """A thread-safe language model; `name` is the one its price is listed under, "" the chat model's own."""
 
     def __init__(self, chat: BaseChatModel, name: str = "", server: Server | None = None) -> None:
         names = (name, getattr(chat, "model_name", None), getattr(chat, "model", None), type(chat).__name__)
         self.chat, self.name, self.server = chat, str(next(filter(None, names))), server
         self._max_tokens = getattr(chat, "max_tokens", None) or MAX_TOKENS
-        # Shared by all runs: a parameter that the model does not know is refused only once.
-        self._left_out: set[str] = set()
+        self._refused: set[str] = set()  # Parameters that the model does not support, remembered for all runs
 
     def __repr__(self) -> str:
         return f"ChatModel({self.name}{f', {self.server.where}' if self.server else ''})"
@@ -233,9 +232,9 @@ class ChatModel:
     ) -> Reply:
         """Return the reply, waiting in this thread until the deadline has passed or is cancelled.
 
-        `stop` words end it; with `schemas` (OpenAI functions) native tool calls are requested, several at a
-        time where they may be `parallel`. Raises `ConfigurationError` where the person must set something
-        right, `ModelUnavailableError` after all retries, and `OutOfTimeError` where the seconds are over.
+        `stop` sequences end it; with `schemas` (OpenAI functions) native tool calls are requested, `parallel`
+        ones too. Raises `ConfigurationError` if the user must fix something, `ModelUnavailableError` after all
+        retries, and `OutOfTimeError` at the deadline.
         """
         if deadline is not None and deadline.passed:
             raise OutOfTimeError("the budget of seconds is spent")
@@ -249,11 +248,11 @@ class ChatModel:
     async def _message(
         self, messages: Messages, request: dict[str, Any], tools: Sequence[dict[str, Any]]
     ) -> AIMessage:
-        """Return the model's message; malformed ones and refused parameters lead to another request."""
+        """Return the model's message; retry malformed ones, and without parameters that were refused."""
         malformed = 0
         while True:
-            sent = {name: value for name, value in request.items() if name not in self._left_out}
-            if "max_tokens" in self._left_out and self.server is not None:
+            sent = {name: value for name, value in request.items() if name not in self._refused}
+            if "max_tokens" in self._refused and self.server is not None:
                 sent["max_completion_tokens"] = self._max_tokens
             chat = self.chat
             bound: Any = chat.bind_tools(tools) if tools else chat
@@ -264,7 +263,7 @@ class ChatModel:
             except Exception as error:  # every provider's package has errors of its own
                 name = refused_parameter(error)
                 if name in sent or getattr(chat, name, None) is not None:
-                    self._left_out.add(name)
+                    self._refused.add(name)
                     if name not in sent:
                         self.chat = self.chat.model_copy(update={name: None})
                     continue
@@ -276,15 +275,15 @@ class ChatModel:
             is_stopped = "stop" in sent and message.response_metadata.get("finish_reason") == "stop"
             if not (is_stopped and _REASONING[-1].search(_REASONING[0].sub("", self._text(message)))):
                 return message
-            # A stop word ended the model's reasoning block: ask again without any.
-            self._left_out.add("stop")
+            # A stop sequence cut the block of reasoning: repeat the request without any.
+            self._refused.add("stop")
 
     def _text(self, message: AIMessage) -> str:
-        """Return the text of a message, cut before anything reads it: a server need not keep to a limit."""
+        """Return the text of a message, cut to a length that is safe to process: servers may ignore limits."""
         return _clean(str(message.text)[: CHARACTERS * self._max_tokens])
 
     def _read(self, message: AIMessage, asked: Sequence[Any], tools: list[Any], stop: Sequence[str]) -> Reply:
-        """Return the reply, with tokens as reported, or estimated where the server reports none."""
+        """Return a message as a `Reply`; tokens are estimated where the server reports none."""
         text, used = self._text(message), dict[str, Any](message.usage_metadata or {})
         is_cut = len(str(message.text)) > CHARACTERS * self._max_tokens
         counts = used.get("input_tokens", 0), used.get("output_tokens", 0)
@@ -294,9 +293,9 @@ class ChatModel:
         for block in _REASONING:
             text = block.sub("", text)
         text = "\n".join(map(one_line, text.split("\n"))).strip()
-        # Not every server honours stop words.
+        # Not every server honours stop sequences.
         ends = [at for word in stop if word and (at := text.find(word)) >= 0]
-        # Anthropic and Ollama say why a reply ended under names of their own.
+        # Anthropic and Ollama have other names for the finish reason.
         reasons = {str(message.response_metadata.get(f"{n}_reason")) for n in ("finish", "stop", "done")}
         longest = CHARACTERS * self._max_tokens
         invalid = ((c["name"] or "", _clean((c["args"] or "")[:longest])) for c in message.invalid_tool_calls)
@@ -311,10 +310,10 @@ class ChatModel:
 
 
 class OpenAIEncoder(Encoder):
-    """An `Encoder` that asks a server. Its cost is not counted: GrailQA took a cent (QueryAgent, B.3)."""
+    """An `Encoder` on a server. Its cost is not counted: all of GrailQA is a cent (QueryAgent, B.3)."""
 
     def __init__(self, server: Server) -> None:
-        # The server is part of the name: it keeps vectors apart from those of others.
+        # The server is part of the name, which is the key of cached vectors.
         super().__init__(f"openai:{server.model}@{server.where.rpartition(' ')[2]}", 0, CACHED_TEXTS)
         from langchain_openai import OpenAIEmbeddings
 
@@ -324,7 +323,7 @@ class OpenAIEncoder(Encoder):
 
     @property
     def dimension(self) -> int:
-        """Length of a vector, known from the first reply; asks for one where there was none yet."""
+        """Length of a vector, known from the first reply; requests one if there was none yet."""
         if not self._dimension:
             self.encode(["dimension"])
         return self._dimension
@@ -333,9 +332,9 @@ class OpenAIEncoder(Encoder):
         sent = [text if text.strip() else " " for text in texts]  # servers refuse an empty text
         try:
             vectors = np.asarray(wait_for(self._client.aembed_documents(sent)), np.float32)
-            due = len(texts), self._dimension or vectors.shape[-1]
-            if vectors.shape != due or not np.isfinite(vectors).all():
-                raise ValueError(f"{len(texts)} vectors of equal length were due, got {vectors.shape}")
+            expected = len(texts), self._dimension or vectors.shape[-1]
+            if vectors.shape != expected or not np.isfinite(vectors).all():
+                raise ValueError(f"expected {len(texts)} vectors of equal length, got {vectors.shape}")
         except Exception as error:
             raise explained(error, self.server, "list of embeddings") from error
         self._dimension = vectors.shape[1]
@@ -351,7 +350,7 @@ def open_embeddings(
 ) -> OpenAIEncoder:
     """Open an embedding model, `NAME` or `openai:NAME`, once per settings."""
     if not (name := model.removeprefix("openai:").strip()):
-        raise ConfigurationError("setting ranking_model names no model; give e.g. text-embedding-3-small")
+        raise ConfigurationError("setting ranking_model is empty; give e.g. text-embedding-3-small")
     return _encoder(find_server(name, base_url, api_key_env, **settings))
 
 
@@ -360,21 +359,21 @@ _STARTING = threading.Lock()
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop that all calls are made on, in a thread of its own."""
+    """Return the event loop of all calls, running in a background thread."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="triplewise-models", daemon=True).start()
     return loop
 
 
-if hasattr(os, "register_at_fork"):  # a child has neither the thread nor the connections
+if hasattr(os, "register_at_fork"):  # a forked process has neither the thread nor the connections
     for _open in (_loop, _opened):
         os.register_at_fork(after_in_child=_open.cache_clear)
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T], deadline: Deadline | None = None) -> T:
-    """Run a coroutine on that loop and wait here; `OutOfTimeError` when the deadline ends."""
+    """Run a coroutine on that loop and wait in this thread; `OutOfTimeError` at the deadline."""
     deadline = deadline or Deadline(threading.TIMEOUT_MAX)
-    with _STARTING:  # two first calls at a time would start one loop each
+    with _STARTING:  # two concurrent first calls would start a loop each
         future = asyncio.run_coroutine_threadsafe(coroutine, _loop())
     try:
         with deadline.waking(future.cancel):
@@ -390,16 +389,16 @@ def wait_for(coroutine: Coroutine[Any, Any, T], deadline: Deadline | None = None
 
 
 def is_malformed(error: Exception) -> bool:
-    """Return whether a reply was HTTP 200 but nothing that the client could read."""
+    """Return whether the client failed to parse a reply with HTTP status 200."""
     import openai
 
-    # Errors of the client's own code; replies nested 100,000 deep end in the fourth.
-    own = (ValueError, TypeError, LookupError, RecursionError, AttributeError)
-    return isinstance(error, (*own, openai.APIResponseValidationError))
+    # Raised by the client's code on unexpected JSON; RecursionError by very deep nesting.
+    parsing = (ValueError, TypeError, LookupError, RecursionError, AttributeError)
+    return isinstance(error, (*parsing, openai.APIResponseValidationError))
 
 
 def refused_parameter(error: Exception) -> str:
-    """Return the optional parameter that a model does not take, "" if that is not what is wrong."""
+    """Return the optional parameter that a model does not support, "" for any other error."""
     if getattr(error, "status_code", None) not in (400, 422) and not isinstance(error, TypeError):
         return ""
     words = f"{getattr(error, 'code', None)} {_words(error)}".lower()
@@ -411,7 +410,7 @@ def refused_parameter(error: Exception) -> str:
 def explained(
     error: Exception, server: Server | None, due: str = "chat completion", model: str = ""
 ) -> errors.TriplewiseError:
-    """Return the error that says what happened and who acts; `due` is what the server was to answer with."""
+    """Return our error for one of a client: what happened, and what to do; `due` was expected as a reply."""
     import openai
 
     status, code, words = getattr(error, "status_code", None), getattr(error, "code", None), _words(error)
@@ -434,7 +433,9 @@ def explained(
         return ConfigurationError(f"{where} cannot be reached ({words}): {advice}")
     if status is None:
         is_unread = is_malformed(error) or isinstance(error, ReplyTooLongError)
-        problem = f"sent a reply that is no {due} ({type(error).__name__}: {words})" if is_unread else words
+        problem = (
+            f"sent a reply that is not a {due} ({type(error).__name__}: {words})" if is_unread else words
+        )
         return ModelUnavailableError(f"{where} {problem}")
     about, advice = f"{code} {words}".lower(), ""
     kind: type[errors.TriplewiseError] = ConfigurationError
@@ -455,14 +456,14 @@ def explained(
 
 
 def _clean(text: str) -> str:
-    """Return a text that can be saved: without half characters, and without secrets that it repeats."""
+    """Return a text that can be stored: without lone surrogates and without secrets."""
     return secrets.redact_data(text.encode(errors="replace")).decode()
 
 
 def _words(error: object) -> str:
-    """Return the words of a server, without the client's wrapping, on one line, without secrets, and cut."""
-    said = getattr(error, "body", None)
-    if isinstance(said, dict):
-        said = said.get("message") or said.get("detail")
-    text = secrets.redact(" ".join(str(said or getattr(error, "message", error)).split()))
+    """Return the message of a server in an error: on one line, without secrets, at most 300 characters."""
+    message = getattr(error, "body", None)
+    if isinstance(message, dict):
+        message = message.get("message") or message.get("detail")
+    text = secrets.redact(" ".join(str(message or getattr(error, "message", error)).split()))
     return text if len(text) <= 300 else f"{text[:300]}..."

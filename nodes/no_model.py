@@ -1,7 +1,7 @@
-"""The policy without a language model: follow the best reading, read feedback, fall back to the next.
+"""The policy without a language model: follow the best reading; after an error, the next best one.
 
-It takes PyQL's actions, whatever the preset's, and reads the same feedback and corrections as a model does. A
-decision is a pure function of the state, so a resumed run goes on where it was.
+It uses PyQL's actions in every preset, and gets the same feedback and corrections as a model. A decision is a
+pure function of the state, so a resumed run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ GIVE_UP = Call("give_up")
 _THOUGHTS = parse_yaml(
     (files("triplewise.nodes") / "thoughts.yaml").read_text(encoding="utf-8"), "thoughts.yaml"
 ).value
-"""Action -> why it is taken; places in braces are its arguments."""
+"""Action -> the thought that explains it; placeholders in braces are its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to do next: the thought, the call, the program it applies to, and the reading followed."""
+    """The next step: thought, call, the program it applies to, and the index of the reading followed."""
 
     thought: str
     call: Call
@@ -36,7 +36,7 @@ class Choice:
 
 
 def decide(state: State, profile: Profile) -> Choice:
-    """Return the next action: that of the first reading none of whose actions has failed, else `give_up`."""
+    """Return the next action of the first reading without a failed action, else `give_up`."""
     for attempt, reading in enumerate(state.readings):
         calls = script(PyQL.parse(reading.program, profile), profile)
         if (choice := _next_call(state, reading, calls, attempt)) is not None:
@@ -45,7 +45,7 @@ def decide(state: State, profile: Profile) -> Choice:
 
 
 def _next_call(state: State, reading: Reading, calls: Sequence[Call], attempt: int) -> Choice | None:
-    """Return the first of a reading's calls that was not made yet; None if one of them failed before."""
+    """Return the first call of a reading that was not made yet; None if one has failed."""
     made = {(s.program_before, s.call): s.feedback.program for s in state.standing}
     failed = {(s.program_before, s.call) for s in state.steps if s.rolled_back}
     program = ""

@@ -14,9 +14,9 @@ from triplewise.tools.pyql.text import read_term
 from triplewise.tools.retrieval import observation as algorithm
 from triplewise.tools.retrieval.surroundings import surroundings
 
-FOCUS = 3  # Entities that the observation of relations looks from
-OF_A_CLASS = 12  # Relations seen of the members of a class that the question names
-OF_THE_NEXT = 5  # The same of a class that only the entities lead to
+ENTITIES = 3  # Most task-relevant entities whose relations are observed
+OF_CLASS = 12  # Most relations observed for the members of a class that the question names
+OF_NEXT_CLASS = 5  # The same for a class that is reached from the entities only
 
 
 def oda(state: State, runtime: Runtime[Context]) -> Update:
@@ -30,44 +30,39 @@ def one_hop(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def relations(state: State, runtime: Runtime[Context]) -> Update:
-    """The relations around the task-relevant entities that fit the question, each with some values.
+    """The relations around the linked entities that fit the question, each with some values.
 
-    Runs once a question: every prompt shows what is around its own entities; actions look others up.
+    A model is also shown relations of the classes that the question names. Made once per question: actions
+    look up what is around entities found later.
     """
     if state.observed:
         return {}
     env = environment(runtime)
-    kg = env.kg
-    asked = (kg, state.question)
-    sides = dict[IRI, list[Side]]()  # class -> relations of its members
-    changed = Update()
-    if not env.context.embedded:  # a model is shown classes too
-        classes = named_classes(*asked, state.linked, env.encoder)
-        nouns = {place: kg.profile.short(node) for node, place in classes.items()}
-        # Drop linked entities whose mention is a class noun ("cities").
-        kept = tuple(e for e in state.linked if nouns.get((e.start, e.end), e.id) == e.id)
-        if len(kept) < len(state.linked) and state.focus == tuple(e.id for e in state.linked):
-            changed = {"linked": kept, "focus": tuple(e.id for e in kept)}
-            state = state.model_copy(update=changed)
-        sides = {node: fitting(*asked, node, env.encoder, OF_A_CLASS) for node in classes}
-    facts = surroundings(*asked, _entities(kg, state)[:FOCUS], env.encoder)
+    kg, question, changed = env.kg, state.question, Update()
+    by_class = dict[IRI, list[Side]]()  # relations of its members
+    if not env.context.embedded:
+        classes = named_classes(kg, question, state.linked, env.encoder)
+        changed = _without_nouns(state, classes, kg)
+        state = state.model_copy(update=changed)
+        by_class = {node: fitting(kg, question, node, env.encoder, OF_CLASS) for node in classes}
+    facts = surroundings(kg, question, _entities(kg, state)[:ENTITIES], env.encoder)
     triples = [ScoredTriple(fact.triple, 0.0, fact.through) for fact in facts]
-    if not env.context.embedded and not sides:
-        sides = next_class(*asked, facts, env.encoder, OF_THE_NEXT)
-    for node, chosen in sides.items():
+    if not env.context.embedded and not by_class:
+        by_class = next_class(kg, question, facts, env.encoder, OF_NEXT_CLASS)
+    for node, chosen in by_class.items():
         triples += [ScoredTriple(fact, 0.0, is_a) for is_a, fact in class_facts(kg, node, chosen)]
-    return {**_update(state, *triples), **changed}
+    return {**_observed(state, *triples), **changed}
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """Relations with some values; nothing over a distance where a script is followed that reads none."""
+    """Relations; nothing for a remote graph without a model, which would cost queries and not be read."""
     is_unread = runtime.context.embedded and environment(runtime).kg.is_remote
     return (none if is_unread else relations)(state, runtime)
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
     """No observation (ablation; QueryAgent and SymAgent as published)."""
-    return _update(state)
+    return _observed(state)
 
 
 VARIANTS = {"auto": auto, "oda": oda, "one-hop": one_hop, "relations": relations, "none": none}
@@ -78,15 +73,24 @@ def _observe(state: State, runtime: Runtime[Context], depth: int) -> Update:
     width, keep, seed = context.observe_width, context.observe_keep, context.draw_seed
     settings = algorithm.ObserveSettings(depth=depth, width=width, keep=keep, seed=seed)
     seen = algorithm.observe(env.kg, state.question, _entities(env.kg, state), env.encoder, settings)
-    # A fact of two hops is seen through its mediator.
+    # Of a fact of two hops, which leads through a mediator, the first is kept as `through`.
     facts = ((f.hops[-1], f.score, f.hops[0] if len(f.hops) > 1 else None) for f in seen.facts)
-    return {**_update(state, *(ScoredTriple(*fact) for fact in facts)), "observation_cuts": seen.cuts}
+    return {**_observed(state, *(ScoredTriple(*fact) for fact in facts)), "observation_cuts": seen.cuts}
+
+
+def _without_nouns(state: State, classes: dict[IRI, tuple[int, int]], kg: KnowledgeGraph) -> Update:
+    """Return the update that unlinks entities whose mention is the noun of a class ("cities"), if any."""
+    nouns = {span: kg.profile.short(node) for node, span in classes.items()}
+    kept = tuple(e for e in state.linked if nouns.get((e.start, e.end), e.id) == e.id)
+    if len(kept) == len(state.linked) or state.focus != tuple(e.id for e in state.linked):
+        return {}
+    return {"linked": kept, "focus": tuple(e.id for e in kept)}
 
 
 def _entities(kg: KnowledgeGraph, state: State) -> list[Term]:
-    """Return the task-relevant entities, without ids that cannot be read."""
+    """Return the task-relevant entities, without those whose ids are no valid terms."""
     return [n for i in state.focus if (n := read_term(i, kg.profile)) is not None]
 
 
-def _update(state: State, *triples: ScoredTriple) -> Update:
+def _observed(state: State, *triples: ScoredTriple) -> Update:
     return {"observation": triples, "observation_cuts": (), "observed": state.focus}

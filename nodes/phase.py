@@ -1,7 +1,7 @@
-"""A phase as a node of the graph: under the preset's settings, within the budgets, its cost added up.
+"""A phase as a node of the graph: with the preset's settings, within the budgets, its usage added up.
 
-A phase is a callable `(state, runtime) -> update` or `(state) -> update`, `async` or not. With `ainvoke` one
-that is not runs in a thread, where it may wait for a KG or a model; hundreds of questions may wait at a time.
+A phase is a callable `(state, runtime) -> update` or `(state) -> update`, sync or `async`. `ainvoke` runs a
+sync one in a thread, where it may wait for a KG or a model; hundreds of questions may wait at the same time.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ from triplewise.tools.kg.protocol import Outcome
 Phase: TypeAlias = Callable[..., Update | Awaitable[Update]]
 """What may stand for a phase: a callable of state and runtime, or of the state alone, `async` or not."""
 
-THREADS = 256
-"""Phases at work at the same time under `ainvoke`; asyncio's own pool has six threads on two cores."""
-GRACE = 2.0  # Seconds at least for the answer, which shows what there is when the budget of seconds is spent
+THREADS = 256  # Phases that `ainvoke` runs at the same time; asyncio's own pool has six threads on two cores
+GRACE = 2.0  # Seconds that `answer` has in any case, to show what was found when the time is up
 
 
 class PhaseNode(Runnable[State, Update]):
-    """A phase as the graph runs it; `link` begins a run and `answer` ends it in any case.
+    """A phase as the graph runs it; `link` begins a run, and `answer` always ends it.
 
-    Where the run's seconds end or a query is not answered in time, the phases that follow do nothing, and the
-    answer says why. A key that the state does not have is refused: LangGraph drops it without a word.
+    If the time of the run is up, or a query has timed out, the following phases do nothing and the answer
+    gives the reason. Unknown keys in an update raise an error: LangGraph would drop them silently.
     """
 
     def __init__(self, phase: Phase, settings: Mapping[str, Any], place: str = "") -> None:
@@ -65,7 +64,7 @@ class PhaseNode(Runnable[State, Update]):
         return self._end(input, run.env, update)
 
     async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
-        """Run the phase for `graph.ainvoke`; nothing that takes long runs on the event loop."""
+        """Run the phase for `graph.ainvoke`, without blocking the event loop."""
         state, run = self._begin(input, get_runtime(Context), config)
         try:
             if self._is_async:
@@ -84,7 +83,7 @@ class PhaseNode(Runnable[State, Update]):
     def _begin(
         self, state: State, runtime: Runtime[Context], config: RunnableConfig | None
     ) -> tuple[State, Run]:
-        """Return the state, and the runtime with the environment of the run: a new one for a new run."""
+        """Return the state, and the runtime with the environment of the run, made by its first phase."""
         env: Environment | None = getattr(state, "env", None) or getattr(runtime, "env", None)
         if env is None:
             context = runtime.context or Context()
@@ -105,28 +104,28 @@ class PhaseNode(Runnable[State, Update]):
         return self.phase(state, run) if self._takes_runtime else self.phase(state)
 
     def _over(self, env: Environment, error: OutOfTimeError | QueryFailedError) -> Update:
-        """Return the end of a run that has no time left; raise an error that has nothing to do with time."""
+        """Return the update that ends a run whose time is up; raise errors of other kinds again."""
         note, update = f"the budget of {env.context.max_seconds:g} seconds is spent", Update()
         if isinstance(error, QueryFailedError):
             if not env.deadline.passed:
                 if error.outcome != Outcome.TIMEOUT:
                     raise error
                 note = str(error)
-            # What the program would find is not known.
+            # A query timed out: there is no answer yet.
             update = {"program": "", **(fresh_state() if self.place == "link" else {})}
         if self.place == "answer":
             update["answer"] = Answer("budget_spent", text=f"Not found: {note}.", reason=note)
         return {**update, "verdict": Verdict("spent", note=note)}
 
     def _end(self, state: State, env: Environment, update: Any) -> Update:
-        """Return the update with what the phase cost, and the environment for the phases that follow."""
+        """Return the update with the usage of the phase, and the environment for the following phases."""
         if not isinstance(update, Mapping):
             due = "a phase returns a dictionary of the state keys that it changes, {} for none"
             raise ConfigurationError(f"phase {self.name} returned {update!r}; {due}")
         if unknown := sorted(set(update) - set(State.model_fields)):
             keys = f"{', '.join(unknown)}; legal keys: {', '.join(State.model_fields)}"
             raise ConfigurationError(f"phase {self.name} returned unknown state keys: {keys}")
-        added: Update = {"usage": (usage := update.get("usage", state.usage) + env.cost())}
+        added: Update = {"usage": (usage := update.get("usage", state.usage) + env.phase_usage())}
         if (answer := update.get("answer")) is not None:
             added["answer"] = replace(answer, usage=usage)
         if isinstance(state, Working) and state.env is None:
@@ -135,7 +134,7 @@ class PhaseNode(Runnable[State, Update]):
 
 
 def _takes(phase: Phase, count: int) -> bool:
-    """Whether a phase can be called with so many arguments; some callables do not say."""
+    """Return whether a phase can be called with `count` arguments; True if it has no signature."""
     with suppress(ValueError):
         try:
             signature(phase).bind(*[None] * count)
@@ -149,5 +148,5 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS, "triplewise")
 
 
-if hasattr(os, "register_at_fork"):  # a child has none of the threads
+if hasattr(os, "register_at_fork"):  # a forked process has none of the threads
     os.register_at_fork(after_in_child=_pool.cache_clear)

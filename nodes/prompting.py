@@ -2,8 +2,8 @@
 
 ```yaml
 description: what this prompt is for
-extends: [queryagent]          # optional: shipped prompts whose parts it starts from
-variables: {tone: how to talk} # optional: names it uses beyond those of `_variables.yaml`
+extends: [queryagent]          # optional: shipped prompts whose parts it inherits
+variables: {tone: how to talk} # optional: names it uses besides those of `_variables.yaml`
 parts:
   system: |
     Answer {{ question }}. {% include "example" %}
@@ -33,7 +33,7 @@ _FOLDER = files("triplewise.nodes") / "prompts"
 
 
 class PromptFile(BaseModel):
-    """A prompt as its file has it."""
+    """The contents of a prompt file."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -44,7 +44,7 @@ class PromptFile(BaseModel):
 
 
 class _LazyContext(Context):
-    """The values of a part; a function stands for what it returns."""
+    """The values of a template; functions among them are called when they are used."""
 
     def resolve_or_missing(self, key: str) -> Any:
         value = super().resolve_or_missing(key)
@@ -52,12 +52,12 @@ class _LazyContext(Context):
 
 
 class Prompt:
-    """The templates of an agent: parts by name, which include each other, and variables they may use."""
+    """The templates of an agent, by name (they may include each other), and the variables they may use."""
 
     def __init__(self, name: str, parts: Mapping[str, str], variables: Mapping[str, str]) -> None:
         self.name, self.parts, self.variables = name, parts, variables
         self.environment = ImmutableSandboxedEnvironment(
-            # Every part ends with one newline, so that an included part stands like lines of its own.
+            # Every part ends with one newline, so that an included part has lines of its own.
             loader=DictLoader({name: text.rstrip("\n") + "\n" for name, text in parts.items()}),
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -70,7 +70,7 @@ class Prompt:
         return part in self.parts
 
     def render(self, part: str, **values: Any) -> str:
-        """Return one part, filled in; functions among the values are called. `DataError` where it fails."""
+        """Return one part, filled in. Raises `DataError` if that fails."""
         if part not in self.parts:
             raise ConfigurationError.unknown(f"part of prompt {self.name!r}", part, self.parts)
         try:
@@ -80,9 +80,9 @@ class Prompt:
 
 
 def load_prompt(name: str | Path) -> Prompt:
-    """Return a prompt by name, or from a YAML file of one's own (read again whenever the file changed).
+    """Return a shipped prompt by name, or one from a YAML file (read again when the file has changed).
 
-    Raises `DataError`, which names file, line and key, where the file cannot be used.
+    Raises `DataError`, which names file, line and key, if the file is not valid.
     """
     if (_FOLDER / f"{name}.yaml").is_file():
         return _read(str(name))
@@ -103,7 +103,7 @@ def _document(name: str) -> YamlDocument:
 
 @lru_cache(maxsize=64)
 def _read(name: str, version: tuple[int, int] | None = None) -> Prompt:
-    """Return the prompt of a file; shipped ones have no version. Raises `DataError` naming file and line."""
+    """Return the prompt of a file; `version` is None for a shipped one."""
     document = _document(name) if version is None else read_yaml(Path(name))
     file, legal = document.read_as(PromptFile), [shipped for shipped in _shipped() if shipped != name]
     if unknown := set(file.extends) - set(legal):

@@ -1,9 +1,8 @@
-"""What an action may use: the graph, the program so far, the reasoning memory (QueryAgent, algorithm 1).
+"""What an action may use: the KG, the query so far, the reasoning memory, the ranking of relations, documents.
 
-The reasoning memory is what was tried so far; `State.memory`, the paths found, is ODA's.
-
-And documents: passages are found, a language model reads them, prompted as in figure 6, and what passages
-support of its reply is aligned to the KG (SymAgent 4.2.1, extractTriples).
+The reasoning memory is what was linked, shown and tried so far (QueryAgent, algorithm 1); `State.memory`, a
+network of paths, is ODA's. Documents are read by a model, prompted as in figure 6 of SymAgent; those triples
+of its reply that passages support are aligned to the KG (SymAgent 4.2.1, extractTriples).
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from triplewise.tools.retrieval.ranking import rank_relations
 _NAME = re.compile(r"[^\s(),;{}]+")  # In a query: an id, a variable or a literal
 LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
 PASSAGES, CHARACTERS = 40, 12_000
-"""Passages found for one entity and relation, and characters of passages that a model is shown at once."""
+"""Most passages for an entity and relation, and most characters of passages in one prompt."""
 
 
 def action_context(state: State, env: Environment) -> ActionContext:
-    """Everything an action may use in this step: the KG, the program, the memory, the plan, documents."""
+    """Return everything an action may use in this step."""
     context, is_full = env.context, env.context.history == "full"
     services: dict[str, Any] = {"rules": rule_service(state, env)}
     services["queries"] = {str(s.number): s.feedback.program for s in state.standing if s.feedback.program}
@@ -60,8 +59,8 @@ def action_context(state: State, env: Environment) -> ActionContext:
 
 def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     """Return what was linked, looked up, bound and tried before (QueryAgent, algorithm 1, RM)."""
-    # A call is doubtful on the program on which it failed; the same words on another program, such as the
-    # next rule's, are another call. The last one is doubtful too, if it had failed on its program.
+    # A call that failed on some program is doubted only there: after other steps it may succeed. The last
+    # call is doubted if it had failed before on the program it was made on.
     made = [(step.program_before, _call_text(step)) for step in state.steps]
     failed = {call for call, step in zip(made, state.steps, strict=True) if step.rolled_back}
     here = {(program, call) for program, call in made if program == state.program}
@@ -69,8 +68,8 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
         linked={entity.id: entity.label for entity in state.linked},
         looked_up=_looked_up(state.standing),
         bound=_bound(state),
-        seen=_seen(state, env),
-        shown=_shown(state, env),
+        seen=_seen_nodes(state, env),
+        shown=_shown_relations(state, env),
         calls=tuple(call for _, call in made),
         failed=frozenset(call for _, call in failed),
         doubted=frozenset(call for _, call in failed & {*here, *made[-1:]}),
@@ -80,7 +79,7 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
 
 
 def _bound(state: State) -> tuple[str, ...]:
-    """Return the variables that steps bound; after an `undo` those that the program still has."""
+    """Return the variables (`#1` is a set of AgentBench) that steps bound, without those undone."""
     named = dict.fromkeys(name for step in state.standing for name in step.feedback.values)
     variables = [name if name.startswith("#") else f"?{name}" for name in named]
     if any(step.feedback.action == "undo" for step in state.standing):
@@ -89,7 +88,7 @@ def _bound(state: State) -> tuple[str, ...]:
 
 
 def _looked_up(standing: Sequence[Step]) -> dict[str, dict[str, list[str]]]:
-    """Return the nodes that were looked up, with their relations as last offered, by direction."""
+    """Return the nodes that were looked up -> direction -> the relations offered last."""
     looked_up: dict[str, dict[str, list[str]]] = {}
     for feedback in (s.feedback for s in standing):
         if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
@@ -98,42 +97,42 @@ def _looked_up(standing: Sequence[Step]) -> dict[str, dict[str, list[str]]]:
     return looked_up
 
 
-def _seen(state: State, env: Environment) -> frozenset[str]:
-    """Return nodes that steps, hints and the plan show, other meanings of a mention too."""
-    ends = (node for triple in _hinted(state) for node in (triple.subject, triple.object))
+def _seen_nodes(state: State, env: Environment) -> frozenset[str]:
+    """Return the nodes shown by steps, the observation and the plan, and all candidates of mentions."""
+    ends = (node for triple in _observed(state) for node in (triple.subject, triple.object))
     values = (id for step in state.standing for ids in step.feedback.ids.values() for id in ids)
     meanings = (candidate.id for entity in state.linked for candidate in entity.candidates)
-    hinted = (env.kg.profile.short(node) for node in ends if isinstance(node, IRI))
+    observed = (env.kg.profile.short(node) for node in ends if isinstance(node, IRI))
     anchors = (rule.anchor for rule in state.rules)
-    return frozenset((*values, *state.focus, *hinted, *meanings, *anchors, *_planned(state)))
+    return frozenset((*values, *state.focus, *observed, *meanings, *anchors, *_planned(state)))
 
 
-def _shown(state: State, env: Environment) -> frozenset[str]:
-    """Return relations that hints, searches, the plan and solved questions show."""
-    hinted = (env.kg.profile.short(triple.relation) for triple in _hinted(state))
+def _shown_relations(state: State, env: Environment) -> frozenset[str]:
+    """Return the relations shown by the observation, searches, the plan and solved questions."""
+    observed = (env.kg.profile.short(triple.relation) for triple in _observed(state))
     searched = (id for step in state.steps for id in step.feedback.ids.get("search", ()))
     ruled = (relation for rule in state.rules for relation in rule.relations)
     solved = _NAME.findall(" ".join(example.answers[0] for example in nearest_examples(state, env)))
-    return frozenset((*hinted, *searched, *ruled, *solved, *_planned(state)))
+    return frozenset((*observed, *searched, *ruled, *solved, *_planned(state)))
 
 
-def _hinted(state: State) -> list[Triple]:
+def _observed(state: State) -> list[Triple]:
     return [t for seen in state.observation for t in (seen.triple, seen.through) if t is not None]
 
 
 def _planned(state: State) -> list[str]:
-    """Return the nodes and relations of the followed reading, such as the class that a question wants."""
+    """Return the nodes and relations of the reading that is followed."""
     lines = state.followed.program.splitlines() if state.followed else []
     return [name for line in lines for name in _NAME.findall(line.partition("(")[2]) if name[0] != "?"]
 
 
 def _call_text(step: Step) -> str:
-    """Return a call as guidelines see it; "" for a reply that was not carried out at all."""
+    """Return a call as guidelines see it; "" for a reply without a valid call."""
     return Call(step.feedback.action, step.feedback.arguments).text() if step.feedback.action else ""
 
 
 def ranker(question: str, env: Environment) -> Ranker:
-    """Return what ranks and cuts the relations around a node for a question (QueryAgent, appendix B.3)."""
+    """Return the function that ranks and cuts relations for a question (QueryAgent, appendix B.3)."""
     kg, context = env.kg, env.context
 
     def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:
@@ -154,21 +153,21 @@ def ranker(question: str, env: Environment) -> Ranker:
 
 
 def extractor(state: State, env: Environment) -> ExtractService:
-    """Return the service that reads facts about a relation of an entity from the documents."""
-    _ = env.documents
+    """Return the function that reads facts about a relation of an entity from the documents."""
+    _ = env.documents  # raises now where they cannot be opened
 
     def extract(entity: str, relation: str) -> Extraction:
-        done = complete(entity, relation, state.question, env)
-        facts = tuple(f for f in env.fact_store.add(done.facts) if f.status != "rejected")
-        rejected = len(done.facts) - len(facts)
+        found = extract_facts(entity, relation, state.question, env)
+        facts = tuple(f for f in env.fact_store.add(found.facts) if f.status != "rejected")
+        rejected = len(found.facts) - len(facts)
         reasons = (f"{rejected} that a person has rejected before are left out",) if rejected else ()
-        return Extraction(done.passages, facts, (*reasons, *done.reasons))
+        return Extraction(found.passages, facts, (*reasons, *found.reasons))
 
     return extract
 
 
-def complete(entity: str, relation: str, question: str, env: Environment) -> Extraction:
-    """Search the documents, have the model read them as in figure 6, align its triples to the KG."""
+def extract_facts(entity: str, relation: str, question: str, env: Environment) -> Extraction:
+    """Search the documents, let the model extract triples (figure 6), align them to the KG."""
     kg, request = env.kg, fact_request(env.kg, entity, relation)
     if env.documents is None or request is None:
         why = "no documents are configured" if request else f"the graph has no relation {relation}"
@@ -196,7 +195,7 @@ def complete(entity: str, relation: str, question: str, env: Environment) -> Ext
 
 
 def fitting_texts(passages: Sequence[Passage]) -> list[str]:
-    """Passages as a model is shown them, with the titles of their documents, as many as fit."""
+    """Return as many passages as fit into a prompt, each after the title of its document."""
     texts, left = list[str](), CHARACTERS
     for passage in passages:
         text = f"{passage.title}: {passage.text}" if passage.title else passage.text

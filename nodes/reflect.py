@@ -1,4 +1,4 @@
-"""Reflect: keep what the last action brought up as a network of paths (ODA, section 2.3)."""
+"""Reflect: keep the helpful triples of the last action in memory, a network of paths (ODA, section 2.3)."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ PathNetwork = tuple[tuple[Triple, ...], ...]
 
 
 def oda(state: State, runtime: Runtime[Context]) -> Update:
-    """Let the model pick the triples that help to answer, at most K (ODA 2.3, table 8).
+    """Let the model pick the triples that help to answer, at most K groups (ODA 2.3, table 8).
 
-    Triples that share the relation and one end are one of the K choices: an answer of many values is kept
-    whole. Without a language model, those most like the question are kept.
+    Triples that share the relation and one end are one group, so that an answer of many values stays whole.
+    Without a language model, the triples most similar to the question are kept.
     """
     env, context, triples = environment(runtime), runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
         return similarity(state, runtime)
-    helpful = parse_triples(env.kg, env.ask(_about_triples(state, env, "reflect")).text, triples)
-    first = {t for alike in hints.like_groups(helpful)[: context.reflect_limit] for t in alike}
-    return _remember_and_focus(state, env, tuple(t for t in helpful if t in first))
+    helpful = parse_triples(env.kg, env.ask(_triples_prompt(state, env, "reflect")).text, triples)
+    kept = {t for group in hints.like_groups(helpful)[: context.reflect_limit] for t in group}
+    return _remember_and_focus(state, env, tuple(t for t in helpful if t in kept))
 
 
 def similarity(state: State, runtime: Runtime[Context]) -> Update:
-    """Keep the K triples most like the question (ablation, ODA 4.2)."""
-    env, triples = environment(runtime), state.last.feedback.triples
-    return _remember_and_focus(state, env, _likest(state, env, triples, env.context.reflect_limit))
+    """Keep the K triples most similar to the question (ablation, ODA 4.2)."""
+    env = environment(runtime)
+    return _remember_and_focus(state, env, _most_similar(state, env))
 
 
 def chance(state: State, runtime: Runtime[Context]) -> Update:
-    """Keep K triples at random (ablation, ODA 4.2); the same for the same seed, question and step."""
+    """Keep K triples drawn at random (ablation, ODA 4.2), reproducibly for a seed, question and step."""
     context, triples = runtime.context, state.last.feedback.triples
     draw = random.Random(f"{context.draw_seed} {len(state.steps)} {state.question}")
     chosen = draw.sample(range(len(triples)), min(context.reflect_limit, len(triples)))
@@ -54,12 +54,12 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def generated(state: State, runtime: Runtime[Context]) -> Update:
-    """Let the model write K facts of its own, which prove nothing, instead (ablation, ODA 4.2)."""
+    """Let the model write K facts from its own knowledge; they are no proof (ablation, ODA 4.2)."""
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
         return similarity(state, runtime)
     env = environment(runtime)
-    reply = env.ask(_about_triples(state, env, "generate")).text
+    reply = env.ask(_triples_prompt(state, env, "generate")).text
     lines = (_BULLET.sub("", line).strip() for line in reply.splitlines())
     facts = list(dict.fromkeys(line for line in lines if line))[: context.reflect_limit]
     labels, text = env.kg.labels([t.object for t in triples]), "\n".join(facts)
@@ -77,7 +77,7 @@ VARIANTS = {"oda": oda, "similarity": similarity, "random": chance, "generated":
 
 
 def remember(memory: PathNetwork, triples: Iterable[Triple]) -> PathNetwork:
-    """Append each triple to the first path whose last tail is its head, otherwise start a path (ODA 2.3)."""
+    """Append each new triple to the first path that ends at its head, else start a path (ODA 2.3)."""
     paths = list(memory)
     for triple in triples:
         if any(triple in path for path in paths):
@@ -91,10 +91,10 @@ def remember(memory: PathNetwork, triples: Iterable[Triple]) -> PathNetwork:
 
 
 def _remember_and_focus(state: State, env: Environment, triples: tuple[Triple, ...]) -> Update:
-    """Return memory with `triples`, and K of their tails as the next task-relevant entities, if any."""
+    """Add `triples` to the memory; up to K of their tails become the next task-relevant entities."""
     context, short = env.context, env.kg.profile.short
     tails = dict.fromkeys(short(t.object) for t in triples if isinstance(t.object, IRI))
-    # The action walked backwards: its argument is the tail, so go on from the heads.
+    # Where the action looked up the tail, its relations were followed backwards: go on from the heads.
     if tails and not context.embedded and tails.keys() <= set(state.last.feedback.arguments):
         tails = dict.fromkeys(short(t.subject) for t in triples)
     focus = tuple(tails)[: context.reflect_limit] or state.focus
@@ -102,18 +102,19 @@ def _remember_and_focus(state: State, env: Environment, triples: tuple[Triple, .
 
 
 def _noted_step(state: State) -> tuple[Step, ...]:
-    """Return the last step with the inspector's note appended to its observation; () without a note."""
+    """Return the last step with the note of `inspect` appended to its observation; () without a note."""
     if state.verdict is None or not state.verdict.note:
         return ()
     return (replace(state.last, observation=f"{state.last.observation}\n{state.verdict.note}".strip()),)
 
 
-def _likest(state: State, env: Environment, triples: tuple[Triple, ...], limit: int) -> tuple[Triple, ...]:
-    """Return the triples whose relation and far end are most like the question, the best first."""
+def _most_similar(state: State, env: Environment) -> tuple[Triple, ...]:
+    """Return the K triples whose relation and far end are most similar to the question, best first."""
+    triples, limit = state.last.feedback.triples, env.context.reflect_limit
     if len(triples) <= limit:
         return triples
-    kg, looked = env.kg, set(state.last.feedback.arguments)
-    tails = [t.subject if kg.profile.short(t.object) in looked else t.object for t in triples]
+    kg, looked_up = env.kg, set(state.last.feedback.arguments)
+    tails = [t.subject if kg.profile.short(t.object) in looked_up else t.object for t in triples]
     labels = node_labels(kg, tails, exact=False)
     relations = [kg.profile.short(t.relation) for t in triples]
     texts = relation_texts(kg, relations)
@@ -121,8 +122,8 @@ def _likest(state: State, env: Environment, triples: tuple[Triple, ...], limit: 
     return tuple(triples[i] for i, _ in PairRanker(kg, state.question, env.encoder).best(pairs, limit))
 
 
-def _about_triples(state: State, env: Environment, part: str) -> str:
-    """Return a part of the prompt about the last action's triples."""
+def _triples_prompt(state: State, env: Environment, part: str) -> str:
+    """Return the prompt `part` with the triples of the last action."""
     feedback, rank = state.last.feedback, ranker(state.question, env)
     lines = neighbour_lines(env.kg, feedback.triples, feedback.arguments, lambda names: rank(names, [])[0])
     return env.prompt.render(
@@ -137,9 +138,9 @@ def _about_triples(state: State, env: Environment, part: str) -> str:
 
 
 def parse_triples(kg: KnowledgeGraph, reply: str, offered: Sequence[Triple]) -> list[Triple]:
-    """Return the offered triples that a reply names by ids or labels, `all` for an end too, in its order.
+    """Return the offered triples that a reply names, in its order; those it makes up are ignored.
 
-    They may stand from tail to head; what the reply makes up is dropped.
+    It may write ids or labels, from head to tail or back, and `all` in place of an end.
     """
     text, places = _plain(reply), dict[Triple, int]()
     labels = node_labels(kg, [n for t in offered for n in (t.subject, t.object)])
@@ -150,12 +151,12 @@ def parse_triples(kg: KnowledgeGraph, reply: str, offered: Sequence[Triple]) -> 
         for head, relation, tail in ((s, r, o), (labels[t.subject], relations[r].label, labels[t.object])):
             forms += [(head, relation, tail), (head, relation, "all"), ("all", relation, tail)]
         forms += [(tail, relation, head) for head, relation, tail in forms]
-        one = "|".join(re.escape(_plain(", ".join(form))) for form in forms)
-        if found := re.search(rf"(?:^|[^\w\s])[ \t]*(?:{one})[ \t]*(?:$|[\n).;,(|])", text, re.MULTILINE):
+        any_form = "|".join(re.escape(_plain(", ".join(form))) for form in forms)
+        if found := re.search(rf"(?:^|[^\w\s])[ \t]*(?:{any_form})[ \t]*(?:$|[\n).;,(|])", text, re.M):
             places.setdefault(t, found.start())
     return sorted(places, key=places.__getitem__)
 
 
 def _plain(text: str) -> str:
-    """Return text without quotes and square brackets, one blank after every comma, in one case."""
+    """Return text in lower case, without quotes and square brackets, with one blank after every comma."""
     return re.sub(r"[ \t]*,[ \t]*", ", ", re.sub(r"[\[\]'\"`*]", "", text)).casefold()

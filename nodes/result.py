@@ -1,4 +1,4 @@
-"""From what was found to the answer that is shown: how the run ended, confidence, proof, words."""
+"""Build the answer from the values that were found: status and reason, confidence, proof, labels, text."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import decides, form_of, slot_of
 from triplewise.tools.pyql.program import PyQL
 
-UNSURE = "Not sure, perhaps: "  # What goes before an answer that is not sure
-UNKNOWN = "no entity of the question was found in the knowledge graph"
-"""Why nothing is found where nothing that the question names is there."""
-NO_PROOF = "the facts that prove it could not be read"  # Why an answer comes without proof
-UNPROVEN = "no fact that was read leads to it"  # Why an answer that a model gives in its own words is unsure
+UNSURE = "Not sure, perhaps: "  # Prefix of the text of an answer that is unsure
+UNKNOWN = "no entity of the question was found in the knowledge graph"  # Reason where nothing could be linked
+NO_PROOF = "the facts that prove it could not be read"  # Reason for an answer without proof
+UNPROVEN = "no fact that was read leads to it"  # Reason for an unsure answer that a model wrote itself
 PROOF_LIMIT = 50  # Most facts shown as proof
 RIVALS, RIVAL_VALUES = 3, 10  # Most other readings that an answer names, and most answers of each
 _TRUE = {"true", "yes", "correct", "right", "supported"}
@@ -47,9 +46,9 @@ def build_answer(
     calibrate: bool = True,
     is_table: bool = False,
 ) -> Answer:
-    """Return the answer: as the run ended, with its confidence, proof and words.
+    """Return the answer with status, confidence, proof, labels and text.
 
-    `note` may be its reason. `is_table`: each value is a row, its cells joined by commas.
+    `note` is its reason where the run gives none. `is_table`: each value is a row, its cells joined by commas.
     """
     kg, (status, reason) = env.kg, ending(state, values)
     if status == "not_found":
@@ -57,12 +56,12 @@ def build_answer(
     answer = Answer(status, values, sparql=sparql, reason=reason or note, corrections=state.corrections)
     answer = replace(answer, note=state.closing_note)
     if calibrate and status == "answered":
-        answer = _judged(answer, state, env)
+        answer = _with_confidence(answer, state, env)
     shown = list(dict.fromkeys(proof))[:PROOF_LIMIT] if answer.values else []
-    several = base_of(kg)
-    if isinstance(several, FederatedKG):
-        bridges, remark = several.remarks(shown)
-        answer = replace(answer, sparql=several.written(sparql), note=remark or answer.note)
+    base = base_of(kg)
+    if isinstance(base, FederatedKG):  # the proof is to show how the sources are joined, too
+        bridges, remark = base.remarks(shown)
+        answer = replace(answer, sparql=base.written(sparql), note=remark or answer.note)
         shown += bridges
     try:
         names, documents = triple_labels(kg, shown, exact=False), facts_of(kg)
@@ -87,7 +86,7 @@ def build_answer(
 
 
 def ending(state: State, values: tuple[str, ...], over_tables: bool = False) -> tuple[AnswerStatus, str]:
-    """Return how the run ended, and why, in words; `over_tables` nothing is linked."""
+    """Return how the run ended, and the reason; `over_tables` (a database) no entity need be linked."""
     if state.verdict is not None and state.is_spent:
         so_far = "the answer is what was proven so far" if values else "nothing was proven so far"
         return "budget_spent", f"{state.verdict.note}; {so_far}"
@@ -115,11 +114,11 @@ def ending(state: State, values: tuple[str, ...], over_tables: bool = False) -> 
     return "not_found", reason
 
 
-def _judged(answer: Answer, state: State, env: Environment) -> Answer:
-    """Return the answer with its confidence and rivals; unsure or withdrawn where that is too low."""
+def _with_confidence(answer: Answer, state: State, env: Environment) -> Answer:
+    """Return the answer with confidence and rivals; low confidence makes it `unsure`, or `not_found`."""
     context, reading = env.context, state.followed
     calibration = calibration_for(env.kg, context.calibration)
-    # Without a model call `cascade` was sure of the reading; a model answers with a query of its own.
+    # A reading was followed where there is no model, or where `cascade` made no call of it.
     if not (context.embedded or (is_sure(state.readings, context) and not state.usage.calls)):
         is_judged = context.model_confidence and context.min_confidence != 0
         if not is_judged or form_of(state.question) != "question":
@@ -128,7 +127,7 @@ def _judged(answer: Answer, state: State, env: Environment) -> Answer:
             state = state.model_copy(update={"readings": state.readings or readings_of(state, env)})
             calibration, reading = shipped(MODEL_FILE), reading_of_query(state, env, answer.values)
         except KGUnavailableError:
-            return answer  # which stands: only how sure it is cannot be told
+            return answer  # without confidence
         reading = replace(reading, confidence=calibration.probability(reading.features))
     if reading is None or not reading.features:
         return replace(answer, unaccounted=reading.uncovered if reading is not None else ())
@@ -144,7 +143,7 @@ def _judged(answer: Answer, state: State, env: Environment) -> Answer:
 
 
 def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> Reading:
-    """Return the answer of a model's own query as a reading, not calibrated."""
+    """Return the query of a model as a reading, with features from which its confidence can be estimated."""
     wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
     same = next((r for r in state.readings if frozenset(r.values) == frozenset(values)), None)
     program = PyQL() if env.toolset.name == "sparql" else env.toolset.to_pyql(state.program, env.kg.profile)
@@ -157,18 +156,18 @@ def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> R
 
 
 def doubts(reading: Reading, reason: str = "") -> str:
-    """Return in words why a reading is not sure, after the reason there is."""
+    """Return why a reading is not sure, appended to a `reason`."""
     reasons = [reading.missing]
     if reading.uncovered:
         words, be = ", ".join(map(repr, reading.uncovered)), "is" if len(reading.uncovered) == 1 else "are"
         near = f" (nearest: {', '.join(reading.nearest)})" if reading.nearest else ""
-        reasons.append(f"{words} {be} nothing that this graph's relations speak of{near}")
+        reasons.append(f"{words} {be} not covered by any relation of this graph{near}")
     why = "; ".join(filter(None, reasons)) or "readings like this one are too often wrong"
     return f"{reason}; {why}" if reason else why
 
 
 def rivals_of(chosen: Reading, state: State, kg: KnowledgeGraph) -> tuple[Rival, ...]:
-    """Return the likeliest readings with other answers than the one that was chosen."""
+    """Return the most probable readings with other answers than the chosen one."""
     distinct = {frozenset(chosen.values): chosen}
     for reading in sorted(state.readings, key=lambda r: -r.confidence):
         if reading.values:
@@ -193,7 +192,7 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
     for value in values:
         iri = iris.get(value)
         label = labels.get(iri, "") if iri is not None else ""
-        # Where ids are names, a literal would pass for one too: no node is called so.
+        # Where ids are names, a literal looks like an id too: its label counts only if there is such a node.
         if iri is not None and label and label == kg.profile.local_text(iri):
             index = kg.names if kg.members else kg.index
             label = label if index is not None and index.node(iri) is not None else ""
@@ -206,13 +205,13 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
 
 
 def normal_values(text: str, values: Sequence[str]) -> tuple[str, ...]:
-    """The values of an answer; yes, no and their like are `true` or `false` where a text asks for that."""
+    """Return the values; to a yes-no question or a claim, words like `yes` become `true` or `false`."""
     word = values[0].strip(" .!\"'").casefold() if decides(text) and len(values) == 1 else ""
     return ("true",) if word in _TRUE else ("false",) if word in _FALSE else tuple(values)
 
 
 def sentence(labels: tuple[str, ...]) -> str:
-    """Return the answer in words."""
+    """Return the labels as a sentence; "" for none."""
     if len(labels) > 1:
         return f"{', '.join(labels[:-1])} and {labels[-1]}."
     return f"{labels[0]}." if labels else ""

@@ -1,8 +1,8 @@
-"""Review: a person says which facts read from documents may be used (SymAgent 4.2.1), or what was meant.
+"""Review: a person decides which facts read from documents may be used (SymAgent 4.2.1), or what was meant.
 
-The graph stops here with a LangGraph interrupt that shows the facts, and goes on with
-`Command(resume=...)`: `"all"`, `"none"`, or `{id: true | false}`; where an answer is unsure, it shows the
-readings and goes on with the number of one. A checkpointer keeps a run that waits.
+The graph stops here with a LangGraph interrupt that shows the facts, and continues with
+`Command(resume=...)`: `"all"`, `"none"`, or `{id: true | false}`. For an unsure answer it shows the readings
+and continues with the number of one. A checkpointer keeps a run that waits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from langgraph.types import interrupt
 from triplewise.nodes.answer import answer_of_reading
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
-from triplewise.nodes.link import start
+from triplewise.nodes.link import begin
 from triplewise.nodes.result import UNSURE
 from triplewise.nodes.state import Rival, State, Step
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
@@ -31,7 +31,7 @@ MEANINGS, SHOWN = 4, 10  # Most meanings of a mention, and most answers of a rea
 
 
 def review(state: State, runtime: Runtime[Context]) -> Update:
-    """Wait for a person's word on the facts that nobody has decided on; rejected ones stay out."""
+    """Wait for a person's decision on the facts that are not reviewed yet; rejected ones are removed."""
     env, waiting = environment(runtime), state.unreviewed
     if not waiting:
         return {}
@@ -56,7 +56,7 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def ask(facts: Sequence[ExtractedFact], kg: KnowledgeGraph) -> dict[str, bool]:
-    """Return a person's decision on each fact, by id; the interrupt is repeated for those left open."""
+    """Return a person's decision on each fact, by id; the interrupt is repeated for undecided ones."""
     decisions, error = dict[str, bool](), dict[str, str]()
     while left := [f for f in facts if f.id not in decisions]:
         shown, texts = list[dict[str, Any]](), triple_text(overlaid(kg, left), [f.triple for f in left])
@@ -65,12 +65,12 @@ def ask(facts: Sequence[ExtractedFact], kg: KnowledgeGraph) -> dict[str, bool]:
             shown.append({**about, "fact": text, "triple": fact.triple.n3(), "conflicts": [*fact.conflicts]})
         reply = interrupt({"review": QUESTION, "facts": shown, **error})
         decisions |= (answers := read_decisions(reply, left))
-        error = {} if answers else {"error": f"{reply!r} says nothing about them"}
+        error = {} if answers else {"error": f"{reply!r} decides none of them"}
     return decisions
 
 
 def read_decisions(reply: Any, facts: Sequence[ExtractedFact]) -> dict[str, bool]:
-    """Return the decisions of a reply on facts by id, which may be cut; {} if it says nothing."""
+    """Return the decisions of a reply, by fact id; it may abbreviate ids. {} if it decides nothing."""
     if isinstance(reply, str) and reply.lower() in ("all", "none"):
         return {f.id: reply.lower() == "all" for f in facts}
     if not isinstance(reply, Mapping):
@@ -82,7 +82,7 @@ def read_decisions(reply: Any, facts: Sequence[ExtractedFact]) -> dict[str, bool
 def choose(state: State, runtime: Runtime[Context]) -> Update:
     """Wait for a person to pick a reading of an answer that is unsure, or another meaning of a mention.
 
-    With another meaning the question is planned for anew; 0 leaves the answer as it is.
+    Another meaning means a new plan; 0 leaves the answer as it is.
     """
     env, answer = environment(runtime), state.answer
     assert answer is not None
@@ -108,7 +108,7 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
         entity, meaning = meanings[number - len(readings) - 1]
         given = replace(meaning, kind="given")
         only = replace(entity, id=meaning.id, label=meaning.label, score=meaning.score, candidates=(given,))
-        return {**start(tuple(only if e is entity else e for e in state.linked)), "usage": state.usage}
+        return {**begin(tuple(only if e is entity else e for e in state.linked)), "usage": state.usage}
     if number == 1:
         text = answer.text.removeprefix(UNSURE)
         return {"answer": replace(answer, status="answered", text=text, confidence=None, reason=note)}

@@ -1,4 +1,4 @@
-"""What differs for a relational database in place of a KG (QueryAgent 5.4, table 5)."""
+"""The phases `link` and `answer`, and the tables of prompts, for a relational database (QueryAgent 5.4)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from triplewise.tools.parsing.statements import decides
 from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.sql.query import Rows
 
-PROOF_ROWS, CELL = 20, 60  # Most rows shown as proof, and most characters of a cell of one
-SHOWN_TABLES = 12  # Tables offered at once, those most like the question
+PROOF_ROWS, CELL = 20, 60  # Most rows shown as proof, and most characters of a cell
+SHOWN_TABLES = 12  # Most tables offered at once
 
 
 def start(state: State, runtime: Runtime[Context]) -> Update:
-    """Tables hold no entities to be linked: what a question names is found in their columns."""
+    """Link nothing: what a question names is searched in the columns of tables."""
     runtime.context.require_model()
     _ = environment(runtime).database
     if not state.question.strip():
@@ -48,7 +48,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         values = ("true" if values[0] in ("1", "True") else "false",)
     status, reason = ending(state, values, over_tables=True)
     labels, lines = tuple(YES_NO.get(value, value) for value in values), list[str]()
-    for row in rows.rows[:PROOF_ROWS]:  # as `column: value; ...`, long values cut, empty ones left out
+    for row in rows.rows[:PROOF_ROWS]:  # as `column: value; ...`, without NULLs
         cells = [(name, str(cell)) for name, cell in zip(rows.columns, row, strict=True) if cell is not None]
         short = (f"{name}: {cell if len(cell) <= CELL else f'{cell[: CELL - 1]}…'}" for name, cell in cells)
         lines.append("; ".join(short))
@@ -68,7 +68,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def rank_names(question: str, named: Sequence[tuple[str, str]], env: Environment) -> list[str]:
-    """Return the ids of (id, text) pairs, those most like the question first, cut at `SHOWN_TABLES`."""
+    """Return the ids of the `SHOWN_TABLES` (id, text) pairs most similar to the question, best first."""
     if len(named) < 2:
         return [name for name, _ in named]
     method = "none" if env.context.ranking == "openai" else env.context.ranking
@@ -77,7 +77,7 @@ def rank_names(question: str, named: Sequence[tuple[str, str]], env: Environment
 
 
 def table_lines(question: str, env: Environment) -> list[str]:
-    """Return tables with their columns for a prompt, one a line, those that fit the question first."""
+    """Return tables with their columns for a prompt, one per line, best first."""
     if env.context.db is None:
         return []
     schema = env.database.schema
@@ -86,5 +86,5 @@ def table_lines(question: str, env: Environment) -> list[str]:
     more = [f"... and {len(tables) - len(offered)} more: get_tables()"] if len(tables) > len(offered) else []
     bare = env.toolset.name == "select"
     if len(offered) == len(tables):
-        offered = list(tables)  # where none is left out, prompts begin alike
+        offered = list(tables)  # in the order of the schema, so that servers can cache the prefix
     return [*(table_line(schema, tables[name], bare) for name in offered), *more]

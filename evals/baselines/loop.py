@@ -21,7 +21,7 @@ from triplewise.graphs.build import build_graph
 from triplewise.graphs.presets import PRESETS, Preset, choose_phases
 from triplewise.nodes.act import read_values
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Environment, Update, spent
+from triplewise.nodes.environment import Environment, Update, spent_budget
 from triplewise.nodes.models import Reply
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.prompting import load_prompt
@@ -75,7 +75,7 @@ def build_loop(
         """Whether the run has ended, or else has used up a budget."""
         if state.steps and state.last.feedback.finished:
             return {"verdict": Verdict("finished")}
-        reason = spent(state, runtime.context)
+        reason = spent_budget(state, runtime.context)
         return {"verdict": Verdict("spent", note=reason) if reason else Verdict("ok")}
 
     phases: dict[str, str | Phase] = dict.fromkeys(("observe", "correct", "reflect"), "none")

@@ -25,7 +25,7 @@ from pydantic import PositiveInt
 from triplewise.evals.baselines import Graph, loop
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Environment, Update, environment, spent
+from triplewise.nodes.environment import Environment, Update, environment, spent_budget
 from triplewise.nodes.hints import memory_lines
 from triplewise.nodes.state import State, Verdict
 from triplewise.tools.actions.toolset import Call, Feedback
@@ -277,7 +277,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     env = environment(runtime)
     kg, paths = env.kg, [path._replace(ahead=None) for path in paths_of(state, env.kg) if path.hops]
     state = state.model_copy(update=beam_update(paths, kg))
-    if over := spent(state, env.context):
+    if over := spent_budget(state, env.context):
         broken_off = state.model_copy(update={"verdict": Verdict("spent", note=over)})
         return {"answer": loop.make_answer(broken_off, env.context, ()), "verdict": broken_off.verdict}
     why, lines = state.last.feedback.message if state.steps else "", path_lines(kg, paths)

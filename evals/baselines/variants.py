@@ -19,7 +19,7 @@ from triplewise.evals.baselines import Graph, loop
 from triplewise.nodes import act as acting
 from triplewise.nodes import answer as answering
 from triplewise.nodes import plan as planning
-from triplewise.nodes.answer import find_routes
+from triplewise.nodes.answer import find_paths
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.hints import memory_lines
@@ -195,8 +195,8 @@ def _retrieve(state: State, kg: KnowledgeGraph) -> Update:
             continue
         if ends and start is not None:
             rows = kg.query(query.proof_sparql(kg.profile, ends), limit=4 * INSTANCES)
-            routes = find_routes(query.proof(kg.profile, rows), [start], set(ends).__contains__)
-            found |= {tuple(triple for triple, _ in route.hops): None for route in routes}
+            proofs = find_paths(query.proof(kg.profile, rows), [start], set(ends).__contains__)
+            found |= {tuple(triple for triple, _ in proof.hops): None for proof in proofs}
     paths = tuple(found)
     feedback = Feedback(
         action="retrieve",

@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.graphs import Answer, Context, State, build_graph
 from triplewise.nodes.act import carry_out
-from triplewise.nodes.answer import find_routes, memory, program, route_query
+from triplewise.nodes.answer import find_paths, memory, path_query, program
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import Step, Verdict
 from triplewise.tools.actions import TOOLSETS, parse_call
@@ -198,29 +198,29 @@ facts = st.lists(st.builds(Triple, nodes, relations, nodes), max_size=14)
 
 
 @given(facts, st.lists(nodes, max_size=2), st.sets(nodes, max_size=2))
-def test_routes_are_chains_from_a_start_to_an_answer(
+def test_paths_lead_from_a_start_to_an_answer(
     triples: list[Triple], starts: list[IRI], answers: set[Term]
 ) -> None:
-    for route in find_routes(triples, starts, answers.__contains__):
-        node = route.start
-        for fact, forward in route.hops:
+    for path in find_paths(triples, starts, answers.__contains__):
+        node = path.start
+        for fact, forward in path.hops:
             assert fact in triples
             assert node == (fact.subject if forward else fact.object)
             node = fact.object if forward else fact.subject
-        assert node == route.end
-        assert route.end in answers
-        if len(route.hops) > 1:
-            assert route.start in starts
+        assert node == path.end
+        assert path.end in answers
+        if len(path.hops) > 1:
+            assert path.start in starts
 
 
-def test_the_query_of_routes_finds_their_answers(kg: KnowledgeGraph, triple: Make) -> None:
+def test_the_query_of_paths_finds_their_answers(kg: KnowledgeGraph, triple: Make) -> None:
     chain = [triple(GOETHE, "P451", "Q78495"), triple("Q78495", "P19", "Q3042")]
     goethe, place = chain[0].subject, chain[1].object
-    (route,) = find_routes(chain, [goethe], lambda n: n == place)
-    query = route_query([route])
+    (path,) = find_paths(chain, [goethe], lambda n: n == place)
+    query = path_query([path])
     assert query is not None
     assert kg.query(query.sparql(kg.profile)).column("answer") == (place,)
-    assert route_query([]) is None
+    assert path_query([]) is None
 
 
 RIVAL = chain(GOETHE, "P451", text="his partner", confidence=0.2, features={"share": 0.2}, values=("Q78495",))
@@ -260,7 +260,7 @@ def test_how_sure_a_reading_is_decides_what_is_shown(
         assert (rival.reading, rival.labels, rival.confidence) == ("his partner", ("Lili Schöneman",), 0.2)
         assert "wdt:P451" in rival.sparql
     if status != "answered":
-        expected = "'dwells' is nothing that this graph's relations speak of (nearest: residence)"
+        expected = "'dwells' is not covered by any relation of this graph (nearest: residence)"
         assert answer.reason == expected
 
 

@@ -80,7 +80,7 @@ def test_what_the_person_must_set_right(openai_server: Start) -> None:
     server = openai_server(key="sk-right")
     with pytest.raises(ConfigurationError, match="check the key in environment variable OPENAI_API_KEY"):
         encoder_on(server).encode(["a"])
-    with pytest.raises(ConfigurationError, match="names no model"):
+    with pytest.raises(ConfigurationError, match="is empty"):
         open_embeddings("openai: ", server.url)
     with pytest.raises(ConfigurationError, match="no key for https://api"):
         open_embeddings("text-embedding-3-small")

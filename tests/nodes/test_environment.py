@@ -9,7 +9,7 @@ import pytest
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Answer, Context, State
-from triplewise.nodes.environment import Update, environment, spent
+from triplewise.nodes.environment import Update, environment, spent_budget
 from triplewise.nodes.phase import PhaseNode
 from triplewise.nodes.state import Correction, Usage
 from triplewise.tools.core.errors import ConfigurationError
@@ -67,8 +67,8 @@ def test_every_budget_has_its_words(context: Context, state: Callable[..., State
         "0.5 seconds": Usage(seconds=0.6),
     }
     for words, usage in used.items():
-        said = spent(state(usage=usage), tight)
-        assert said == (f"the budget of {words} is spent" if words else "")
+        reason = spent_budget(state(usage=usage), tight)
+        assert reason == (f"the budget of {words} is spent" if words else "")
     corrected = state(corrections=(record,))
-    assert spent(corrected, tight) == ""
-    assert spent(corrected, tight, failed=True) == "the budget of 1 corrections is spent"
+    assert spent_budget(corrected, tight) == ""
+    assert spent_budget(corrected, tight, failed=True) == "the budget of 1 corrections is spent"

@@ -14,7 +14,7 @@ from tests.support.cinema import iri, write_cinema
 from tests.support.openai_server import OpenAIServer
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
-from triplewise.nodes.reasoning import CHARACTERS, complete
+from triplewise.nodes.reasoning import CHARACTERS, extract_facts
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 
@@ -57,7 +57,7 @@ def test_the_prompt_and_the_facts_of_a_model(
 ) -> None:
     reply = '[["Red Harbor", "directed by", "Eva Stein"], ["Red Harbor", "directed by", "Nemo"]]'
     server = openai_server([reply])
-    done = complete("Red Harbor", relation, QUESTION, settings_of(graph, server, folder))
+    done = extract_facts("Red Harbor", relation, QUESTION, settings_of(graph, server, folder))
     (fact,) = done.facts
     assert (fact.triple.object, fact.reader) == (IRI(iri("Eva Stein")), "openai:scripted")
     assert (fact.sentence, fact.source) == ("Eva Stein helmed Red Harbor.", "films.txt")
@@ -84,7 +84,7 @@ def test_a_langchain_retriever_gives_the_documents(
     graph: Path, kg: KnowledgeGraph, relation: str, openai_server: Server
 ) -> None:
     server = openai_server(['[["Red Harbor", "directed by", "Eva Stein"]]'])
-    completion = complete("Red Harbor", relation, QUESTION, settings_of(graph, server, Retriever()))
+    completion = extract_facts("Red Harbor", relation, QUESTION, settings_of(graph, server, Retriever()))
     (fact,) = completion.facts
     assert (fact.document, fact.source) == ("Films", "films.db")
     assert fact.sentence == "Eva Stein helmed Red Harbor."
@@ -96,7 +96,7 @@ def test_no_more_is_shown_than_fits(
 ) -> None:
     (tmp_path / "long.txt").write_text("Red Harbor. " * 5_000, encoding="utf-8")
     server = openai_server(["[]"])
-    done = complete("Red Harbor", relation, QUESTION, settings_of(graph, server, tmp_path))
+    done = extract_facts("Red Harbor", relation, QUESTION, settings_of(graph, server, tmp_path))
     assert "found no triple" in done.reasons[0]
     assert len(server.requests[0].text) < CHARACTERS + 2_000
 
@@ -105,7 +105,7 @@ def test_nonsense_of_a_model_is_no_fact(
     graph: Path, folder: Path, kg: KnowledgeGraph, relation: str, openai_server: Server
 ) -> None:
     server = openai_server(["As a language model I cannot read."])
-    done = complete("Red Harbor", relation, QUESTION, settings_of(graph, server, folder))
+    done = extract_facts("Red Harbor", relation, QUESTION, settings_of(graph, server, folder))
     assert done.facts == ()
     assert "holds no triple" in done.reasons[0]
 
@@ -120,6 +120,6 @@ def test_what_is_missing_is_told(
         ("Red Harbor", "<no id>", folder, "the graph has no relation <no id>"),
         ("Red Harbor", relation, "wikipedia:http://127.0.0.1:9/w/api.php", "cannot be reached"),
     ):
-        done = complete(entity, relation_id, "", settings_of(graph, server, documents))
+        done = extract_facts(entity, relation_id, "", settings_of(graph, server, documents))
         assert reason in done.reasons[0]
     assert not server.requests
