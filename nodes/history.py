@@ -2,7 +2,7 @@
 
 `full` is QueryAgent's own encoding (appendix B.1): thought, action and observation of every step, verbatim.
 `short` is never longer. Of a failed step that a later step corrected, the reason is kept in one sentence;
-consecutive steps that failed for the same reason are shown as one; a repeated observation becomes a reference.
+consecutive steps that failed for the same reason are shown as one; a repeated observation is referred to.
 Otherwise steps stay verbatim, since servers cache the prefix that two prompts share.
 """
 

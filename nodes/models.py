@@ -1,7 +1,7 @@
 """Language models and embeddings of any OpenAI-compatible server, and any LangChain chat model.
 
-LangChain does retries, time-outs and usage. All calls run on one event loop in a background thread, where they
-can be cancelled when the time of a run is up.
+LangChain does retries, time-outs and usage. All calls run on one event loop in a background thread, where
+they can be cancelled when the time of a run is up.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Server:
         return f"the model server at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"
 
     def client_settings(self, most_bytes: int) -> dict[str, Any]:
-        """Return the settings of an asynchronous langchain-openai client; replies have `most_bytes`."""
+        """Return settings for a langchain-openai client that reads at most `most_bytes` of a reply."""
 
         async def limit(response: httpx.Response) -> None:
             response.headers.pop("content-encoding", None)  # do not decompress: few bytes can become many
@@ -233,8 +233,8 @@ class ChatModel:
         """Return the reply, waiting in this thread until the deadline has passed or is cancelled.
 
         `stop` sequences end it; with `schemas` (OpenAI functions) native tool calls are requested, `parallel`
-        ones too. Raises `ConfigurationError` if the user must fix something, `ModelUnavailableError` after all
-        retries, and `OutOfTimeError` at the deadline.
+        ones too. Raises `ConfigurationError` if the user must fix something, `ModelUnavailableError` after
+        all retries, and `OutOfTimeError` at the deadline.
         """
         if deadline is not None and deadline.passed:
             raise OutOfTimeError("the budget of seconds is spent")
@@ -279,7 +279,7 @@ class ChatModel:
             self._refused.add("stop")
 
     def _text(self, message: AIMessage) -> str:
-        """Return the text of a message, cut to a length that is safe to process: servers may ignore limits."""
+        """Return the text of a message, cut to a safe length: servers may ignore the limit of tokens."""
         return _clean(str(message.text)[: CHARACTERS * self._max_tokens])
 
     def _read(self, message: AIMessage, asked: Sequence[Any], tools: list[Any], stop: Sequence[str]) -> Reply:
@@ -408,9 +408,9 @@ def refused_parameter(error: Exception) -> str:
 
 
 def explained(
-    error: Exception, server: Server | None, due: str = "chat completion", model: str = ""
+    error: Exception, server: Server | None, expected: str = "chat completion", model: str = ""
 ) -> errors.TriplewiseError:
-    """Return our error for one of a client: what happened, and what to do; `due` was expected as a reply."""
+    """Return our error for one of a client: what happened, and what to do; `expected` names the reply."""
     import openai
 
     status, code, words = getattr(error, "status_code", None), getattr(error, "code", None), _words(error)
@@ -433,9 +433,7 @@ def explained(
         return ConfigurationError(f"{where} cannot be reached ({words}): {advice}")
     if status is None:
         is_unread = is_malformed(error) or isinstance(error, ReplyTooLongError)
-        problem = (
-            f"sent a reply that is not a {due} ({type(error).__name__}: {words})" if is_unread else words
-        )
+        problem = f"did not send a {expected} ({type(error).__name__}: {words})" if is_unread else words
         return ModelUnavailableError(f"{where} {problem}")
     about, advice = f"{code} {words}".lower(), ""
     kind: type[errors.TriplewiseError] = ConfigurationError

@@ -1,4 +1,4 @@
-"""What an action may use: the KG, the query so far, the reasoning memory, the ranking of relations, documents.
+"""What an action may use: KG, query so far, reasoning memory, ranking of relations, documents.
 
 The reasoning memory is what was linked, shown and tried so far (QueryAgent, algorithm 1); `State.memory`, a
 network of paths, is ODA's. Documents are read by a model, prompted as in figure 6 of SymAgent; those triples

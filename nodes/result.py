@@ -48,7 +48,7 @@ def build_answer(
 ) -> Answer:
     """Return the answer with status, confidence, proof, labels and text.
 
-    `note` is its reason where the run gives none. `is_table`: each value is a row, its cells joined by commas.
+    `note` is its reason if the run gives none. `is_table`: each value is a row, its cells joined by commas.
     """
     kg, (status, reason) = env.kg, ending(state, values)
     if status == "not_found":

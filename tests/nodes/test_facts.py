@@ -117,7 +117,7 @@ def test_a_word_that_says_nothing_is_asked_for_again(context: Context) -> None:
     graph = build_graph("symagent", checkpointer=InMemorySaver())
     graph.invoke(GIVEN, CONFIG, context=context)
     graph.invoke(Command(resume="perhaps"), CONFIG, context=context)
-    assert waiting(graph, CONFIG)["error"] == "'perhaps' says nothing about them"
+    assert waiting(graph, CONFIG)["error"] == "'perhaps' decides none of them"
     state = graph.invoke(Command(resume="all"), CONFIG, context=context)
     assert state["answer"].labels == ("Bert Boyle",)
 
