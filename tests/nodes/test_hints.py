@@ -16,10 +16,12 @@ from triplewise.nodes.hints import prompt_values
 from triplewise.nodes.link import link
 from triplewise.nodes.observe import relations
 from triplewise.nodes.reasoning import action_context, reasoning_memory
+from triplewise.nodes.state import Step
 from triplewise.tools.actions import TOOLSETS
-from triplewise.tools.actions.toolset import Call
+from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.taught import keep
+from triplewise.tools.parsing import card
 
 GRAPH = """
 @prefix : <http://data.example/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
@@ -80,6 +82,13 @@ def test_the_next_hop_is_shown_where_the_question_needs_it(graph: str) -> None:
     assert not any("walled" in line for line in around if "Orrin" in line)
 
 
+def test_a_class_that_took_too_long_is_looked_at_again(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(card, "SECONDS", 0.0)
+    assert shown(graph, "Which cities are walled?")[1] == []
+    monkeypatch.undo()
+    assert shown(graph, "Which cities are walled?")[1][0].startswith("Members of city [City] have")
+
+
 def test_what_is_cut_is_marked_and_what_has_no_name_is_counted(
     graph: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,8 +98,9 @@ def test_what_is_cut_is_marked_and_what_has_no_name_is_counted(
     assert "Around Orrin, all its relations:" in around
     monkeypatch.setattr(hints, "HINTS", 100)
     _, around = shown(graph, "What is in Orrin?")
-    assert around[0] == "Around Orrin:"
-    assert around[-1] == f"... {5 - len(around)} more relations"
+    assert around[0] == "Around Orrin, all its relations:"
+    assert around[-1].startswith("also ")
+    assert around[-1].count(",") == 4 - len(around), "named at least"
 
 
 def test_facts_that_link_what_is_named_come_first(graph: str) -> None:
@@ -98,10 +108,17 @@ def test_facts_that_link_what_is_named_come_first(graph: str) -> None:
     assert around[1] in ("<- foundedBy: Tel", "-> foundedBy: Ada")
 
 
-def test_what_the_query_uses_stays_in_sight(graph: str) -> None:
+def test_what_the_query_uses_stays_in_sight_and_no_relation_goes(
+    graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state, env = observed(graph, "What is in Orrin?")
     lines = hints.around_lines(state.model_copy(update={"program": "add_fact(Orrin, visit, ?v)"}), env, [])
     assert lines[1].startswith("-> visit")
+    state = state.model_copy(update={"steps": (Step(1, "", "", Feedback(), ""),)})
+    monkeypatch.setattr(hints, "HINTS", 120)
+    heading, *_, last = hints.around_lines(state, env, [])
+    assert heading == "Around Orrin, all its relations:"
+    assert last.startswith("also ")
 
 
 @pytest.mark.parametrize(

@@ -183,12 +183,13 @@ def _sampled(kg: KnowledgeGraph) -> Iterator[RelationCard]:
 
 
 class Held(NamedTuple):
-    """A relation of some nodes: whether it leaves them, how many of them have it, and a value."""
+    """A relation of some nodes: whether it leaves them, how many have it, a value, and a node that has it."""
 
     relation: IRI
     forward: bool
     members: int
     value: Term
+    member: Term
 
 
 class LocalCard(NamedTuple):
@@ -265,20 +266,22 @@ def _called(kg: KnowledgeGraph, noun: Sequence[str], encoder: Encoder | None) ->
 
 
 def class_card(kg: KnowledgeGraph, node: IRI) -> LocalCard:
-    """Return what the members of a class have; nothing where the graph takes too long to say it."""
+    """Return what the members of a class have; nothing, for now, where the graph takes too long to say it."""
 
-    def read() -> LocalCard:
+    def read() -> LocalCard | None:
         found, links = local_card(kg, "?x", members_of(kg, node)), kg.profile.type_predicates
-        return found._replace(held=tuple(h for h in found.held if h.relation.value not in links))
+        held = tuple(h for h in found.held if h.relation.value not in links)
+        return found._replace(held=held) if found.members else None
 
-    return remembered(kg, "schemas", node, read)
+    return remembered(kg, "schemas", node, read) or LocalCard()
 
 
 def local_card(kg: KnowledgeGraph, variable: str, pattern: str) -> LocalCard:
     """Return what nodes have that a variable of a SPARQL pattern stands for; two queries to an endpoint."""
     most = FEW if kg.is_remote else MEMBERS
     nodes = f"{{ SELECT DISTINCT {variable} WHERE {{ {pattern} }} LIMIT {most} }}"
-    select = f"SELECT ?_d ?_r (COUNT(DISTINCT {variable}) AS ?_n) (SAMPLE(?_y) AS ?_v)"
+    sample = f"(SAMPLE(?_y) AS ?_v) (SAMPLE({variable}) AS ?_m)"
+    select = f"SELECT ?_d ?_r (COUNT(DISTINCT {variable}) AS ?_n) {sample}"
     leaving = f"{variable} ?_r ?_y FILTER({_IS_VALUE})"
     parts = [f"{{ {nodes} BIND(0 AS ?_d) }}", f"{{ {nodes} {leaving} BIND(1 AS ?_d) }}"]
     arriving = f"{{ {nodes} ?_y ?_r {variable} BIND(2 AS ?_d) }}"
@@ -287,9 +290,9 @@ def local_card(kg: KnowledgeGraph, variable: str, pattern: str) -> LocalCard:
     seconds = min(kg.timeout, SECONDS)
     results = kg.together([partial(kg.query, sparql, timeout=seconds) for sparql in asked])
     found = [row for result in results if result.outcome.ok for row in result.rows]
-    counted = [(whole_number(d), r, whole_number(n) or 0, v) for d, r, n, v in sorted(found, key=str)]
-    members, excludes = max((n for _, _, n, _ in counted), default=0), kg.profile.excludes
-    held = (Held(r, d == 1, n, v) for d, r, n, v in counted if isinstance(r, IRI) and v is not None)
+    counted = [(whole_number(d), r, whole_number(n) or 0, v, m) for d, r, n, v, m in sorted(found, key=str)]
+    members, excludes = max((n for _, _, n, _, _ in counted), default=0), kg.profile.excludes
+    held = (Held(r, d == 1, n, v, m) for d, r, n, v, m in counted if isinstance(r, IRI) and v and m)
     is_whole = members < most and all(r.outcome in (Outcome.ROWS, Outcome.EMPTY) for r in results)
     return LocalCard(members, tuple(h for h in held if not excludes(h.relation)), is_whole)
 
@@ -312,16 +315,11 @@ def members_of(kg: KnowledgeGraph, node: IRI) -> str:
 
 def class_facts(kg: KnowledgeGraph, node: IRI, sides: Sequence[Side]) -> Iterator[tuple[Triple, Triple]]:
     """Give a fact of each of some relations of a class's members, behind that which makes it a member's."""
-    member, parts = members_of(kg, node), list[str]()
-    for i, (relation, forward) in enumerate(sides):
-        fact = f"?x {relation.n3()} ?y" if forward else f"?y {relation.n3()} ?x"
-        parts.append(f"{{ SELECT ({i} AS ?i) ?x ?y WHERE {{ {member} . {fact} }} LIMIT 1 }}")
-    rows = _rows(kg, f"SELECT ?i ?x ?y WHERE {{ {' UNION '.join(parts)} }}") if parts else ()
-    for number, x, y in sorted(rows, key=lambda row: whole_number(row[0]) or 0):
-        relation, forward = sides[whole_number(number) or 0]
-        if isinstance(x, IRI) and y is not None and (forward or isinstance(y, IRI)):
-            is_a = Triple(x, IRI(kg.profile.type_predicates[0]), node)
-            yield is_a, Hop.between(x, relation, y, forward).triple
+    held = {h[:2]: h for h in class_card(kg, node).held}
+    for relation, forward, _, value, member in map(held.__getitem__, sides):
+        if isinstance(member, IRI) and (forward or isinstance(value, IRI)):
+            is_a = Triple(member, IRI(kg.profile.type_predicates[0]), node)
+            yield is_a, Hop.between(member, relation, value, forward).triple
 
 
 def fitting(kg: KnowledgeGraph, question: str, node: IRI, encoder: Encoder, most: int) -> list[Side]:

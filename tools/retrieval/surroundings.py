@@ -192,7 +192,8 @@ def within(
 ) -> list[str]:
     """Return grouped lines under their topics, a line of each topic in turn until the characters are spent.
 
-    `totals`: relations of a topic in all, where known. `heads`: what stands above its lines for "Around ...".
+    `totals`: relations of a topic in all, where known; if the lines hold them all, those that do not fit are
+    named in one line. `heads`: what stands above its lines for "Around ...".
     """
     totals, heads = totals or {}, heads or {}
     labels = kg.labels([node for topic in groups if (node := kg.profile.expand(topic)) is not None])
@@ -211,8 +212,10 @@ def within(
         if totals.get(topic) == 0:
             shown.append(f"{head}: the graph has no facts about it.")
         elif topic in totals:
-            rest = [f"... {left} more relations"] if left else []
-            shown += [f"{head}{'' if left else ', all its relations'}:", *lines, *rest]
+            named = [line.partition(": ")[0] for line in groups[topic] if line not in lines]
+            is_all = left == len(named)
+            rest = f"also {', '.join(named)}" if is_all else f"... {left} more relations"
+            shown += [f"{head}{', all its relations' if is_all else ''}:", *lines, *([rest] if left else [])]
         else:
             others += left
             shown += [f"{head}:", *lines] if lines else []
