@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from langgraph.runtime import Runtime
@@ -28,7 +29,7 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.parsing.confidence import calibration_for
 from triplewise.tools.parsing.reading import Reading, read_question
 from triplewise.tools.parsing.statements import denies, form_of, slot_of, slot_readings
-from triplewise.tools.planning.mining import Plan, PlanSettings, seed_chains, seed_plan
+from triplewise.tools.planning.mining import Plan, PlanSettings, seed_plan, seed_rules
 from triplewise.tools.planning.paths import grow, node_form
 from triplewise.tools.planning.proposals import demonstrate, parse_paths, with_proposals
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
@@ -140,7 +141,8 @@ def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
         is_given = any(not e.candidates or e.candidates[0].kind == "given" for e in state.linked)
         # With None the parser links entities itself, as in a claim, which names more than its topic.
         entities = {e.mention: e.id for e in state.linked} if is_given and not is_claim else None
-        seeds = seed_chains(env.kg, env.seeds, context.seed_count) if env.seeds is not None else None
+        known = env.seeds
+        seeds = partial(seed_rules, kg=env.kg, seeds=known, count=context.seed_count) if known else None
         text = f"Is {question}" if is_claim else question
         readings = read_question(text, env.kg, env.encoder, entities, seeds, context.plan_rules)
         readings = tuple(r for r in readings if not is_claim or r.values in (("true",), ("false",)))

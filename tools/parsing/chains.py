@@ -12,14 +12,16 @@ back to the entity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, islice, pairwise, product
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
@@ -30,64 +32,36 @@ from triplewise.tools.parsing.derivation import Category, Derivation, Features
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import And, Image, Minus, Nodes, Path, Set
 from triplewise.tools.parsing.question import Question
+from triplewise.tools.parsing.relations import Edges
 from triplewise.tools.parsing.similarity import thresholds_of, walked_text
 from triplewise.tools.retrieval.encoder import Encoder, LearnedEncoder, vectors_of
 
 Matrix: TypeAlias = NDArray[np.float32]
-Edges: TypeAlias = tuple[tuple[IRI, bool], ...]
-"""Relations of the graph, each with whether it is walked from subject to object."""
+Seeds: TypeAlias = Callable[[str, Sequence[LinkedEntity]], Sequence[Rule]]
+"""The rules that seed questions show for a question and its entities."""
 
-BEAM, HOPS = 12, 3
-"""Chains of each length that grow on, and relations of the longest."""
+BEAM, HOPS = 12, 3  # Chains of each length that grow on, and relations of the longest
 FINISHED, KEPT = 40, 8
 """Chains of each length whose ends are looked at, and those of one entity that become derivations."""
 LARGEST, LOOKED_AT = 20_000, 2_000
 """Nodes at the end of a chain above which it does not grow on, and those whose relations are looked at."""
-MENTIONS, NODES = 3, 2
-"""Mentions of a question around which chains are grown, and nodes of one name."""
-OF_KIND = 0.35
-"""Least cosine of a class that is of the kind that "who", "where" or "when" asks for."""
-COMMON = 0.4
-"""What a word is worth that may name every relation."""
-MEETING = 6
-"""Chains of each of two entities that are tried together."""
+MENTIONS, NODES = 3, 2  # Mentions of a question around which chains are grown, and nodes of one name
+OF_KIND = 0.35  # Least cosine of a class that is of the kind that "who", "where" or "when" asks for
+COMMON = 0.4  # What a word is worth that may name every relation
+MEETING = 6  # Chains of each of two entities that are tried together
 WORD, RELATION, FLOOR, END = 0.9, 1.1, 1.0, 0.6
 """Of the alignment: weights of each word's best similarity and of each relation's with a word of its own, the
 similarity below which a relation costs more than it earns, and the weight of the end."""
 
 
-class SeedChain(NamedTuple):
-    """A chain that seed questions show (`tools.planning.mining`).
-
-    Attributes:
-        topic: where it starts. edges: its relations.
-        evidence: how far seeds speak for it, in [0, 1]. support: how many.
-        keeps_topic: whether the topic is one of its answers where it comes back to it.
-    """
-
-    topic: IRI
-    edges: Edges
-    evidence: float
-    support: int
-    keeps_topic: bool = False
-
-
-Seeds: TypeAlias = Callable[[str, Sequence[LinkedEntity]], Sequence[SeedChain]]
-"""What seed questions show for a question and its entities."""
-
-
 class _Partial(NamedTuple):
-    """A chain with its alignment.
+    """A chain with its alignment."""
 
-    `steps`: 2 * relation, and 1 more where it is walked backwards. `words`: best similarity of each content
-    word. `free`: words that no relation has for its own. `own`: similarities of the relations with their own.
-    """
-
-    steps: tuple[int, ...]
+    steps: tuple[int, ...]  # 2 * relation, and 1 more where it is walked backwards
     denotation: frozenset[int]
-    words: Matrix
-    free: Matrix
-    own: float = 0.0
+    words: Matrix  # best similarity of each content word
+    free: Matrix  # words that no relation has for its own
+    own: float = 0.0  # similarities of the relations with their own words
     score: float = 0.0
 
     @property
@@ -98,23 +72,16 @@ class _Partial(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A path from an entity with its alignment to the words of the question.
-
-    Attributes:
-        score: of the alignment. learned: similarity of the path as a whole, by an encoder that has learned
-            from trajectories; part of the score.
-        covered: positions of the words that it accounts for. own: words that relations have for their own.
-        features: what learned weights rank it by.
-    """
+    """A path from an entity with its alignment to the words of the question."""
 
     path: Path
     query: Set
     denotation: frozenset[int]
-    score: float
-    learned: float
-    covered: frozenset[int]
-    own: float
-    features: Features
+    score: float  # of the alignment
+    learned: float  # the part of it that an encoder gives that has learned from trajectories
+    covered: frozenset[int]  # positions of the words that it accounts for
+    own: float  # words that relations have for their own
+    features: Features  # what learned weights rank it by
 
 
 class ChainGrower:
@@ -165,7 +132,7 @@ class ChainGrower:
         found = (fits[classes].max(initial=0.0) for classes in index.kept["end classes"])
         return np.fromiter(found, np.float32)
 
-    def chains(self, topic: Derivation, shown: Mapping[Path, SeedChain] | None = None) -> list[Chain]:
+    def chains(self, topic: Derivation, shown: Mapping[Path, Rule] | None = None) -> list[Chain]:
         """The best chains from a topic, best first, with those that seed questions show."""
         shown, (node,) = shown or {}, topic.mentions
         width = len(self._places)
@@ -173,18 +140,9 @@ class ChainGrower:
         start = _Partial((), nodes, np.zeros(width, np.float32), np.ones(width, np.float32))
         frontier, finished = [start], dict[tuple[int, ...], _Partial]()
         for _ in range(HOPS):
-            inner, whole = list[tuple[float, _Partial, int]](), list[tuple[float, _Partial, int]]()
-            for partial in (p for p in frontier if len(p.denotation) <= LARGEST):
-                steps = steps_at(self._index, partial.denotation)
-                for scores, into in (
-                    (self._scores(partial, steps, w), of) for w, of in ((False, inner), (True, whole))
-                ):
-                    into += [
-                        (float(s), partial, step) for s, step in zip(scores, steps.tolist(), strict=True)
-                    ]
-            for _, partial, step in sorted(whole, key=lambda c: -c[0])[:FINISHED]:
+            for partial, step in self._ranked(frontier, True)[:FINISHED]:
                 finished[*partial.steps, step] = self._extended(node, partial, step, True)
-            best = (self._extended(node, p, s, False) for _, p, s in sorted(inner, key=lambda c: -c[0]))
+            best = (self._extended(node, *way, False) for way in self._ranked(frontier, False))
             frontier = list(islice((partial for partial in best if partial.denotation), BEAM))
         for path in shown:
             partial = start
@@ -199,6 +157,15 @@ class ChainGrower:
         ]
         chains.sort(key=lambda c: (-c.score, len(c.path)))
         return [chain for place, chain in enumerate(chains) if place < KEPT or chain.path in shown]
+
+    def _ranked(self, partials: Sequence[_Partial], is_whole: bool) -> list[tuple[_Partial, int]]:
+        """Some chains with the steps that each can be longer by, by the scores they have then."""
+        ways = list[tuple[float, _Partial, int]]()
+        for partial in (p for p in partials if len(p.denotation) <= LARGEST):
+            steps = steps_at(self._index, partial.denotation)
+            scores = self._scores(partial, steps, is_whole).tolist()
+            ways += [(score, partial, step) for score, step in zip(scores, steps.tolist(), strict=True)]
+        return [(partial, step) for _, partial, step in sorted(ways, key=lambda way: -way[0])]
 
     def _scores(self, partial: _Partial, steps: NDArray[np.int64], is_whole: bool) -> Matrix:
         """Alignment scores of a chain longer by each of some steps: as a whole, or as one that grows on."""
@@ -228,7 +195,7 @@ class ChainGrower:
         total = partial.own + float(own.max(initial=0.0))
         return _Partial((*partial.steps, step), found, words, free, total, score)
 
-    def _chain(self, node: int, partial: _Partial, learned: float, seed: SeedChain | None) -> Chain:
+    def _chain(self, node: int, partial: _Partial, learned: float, seed: Rule | None) -> Chain:
         """A finished chain; the entity is none of its answers, unless seeds count it."""
         start, path, found = Nodes(self._index.keep(frozenset((node,)))), partial.path, partial.denotation
         query: Set = Image(path, start)
@@ -242,19 +209,16 @@ class ChainGrower:
         covered = frozenset(np.array(self._places, int)[is_covered].tolist())
         if any(one == other ^ 1 for one, other in pairwise(partial.steps)):
             covered |= self._sharing
-        shape = [
-            ("chain", 1.0),
-            ("chain_own", partial.own),
-            ("chain_hop", len(path) - 1.0),
-            ("chain_end", float(self._ends[partial.steps[-1]])),
-        ]
+        end, loose = self._ends[partial.steps[-1]], is_covered & (partial.words < limits.same * self._value)
+        shape = {
+            "chain": 1.0,
+            "chain_own": partial.own,
+            "chain_hop": len(path) - 1.0,
+            "chain_end": float(end),
+        }
         # Of a part of a large graph, in which more relations are near what is named, they count otherwise.
-        features = [
-            *shape,
-            *((f"{name}_part", value) for name, value in shape if self._index.is_part),
-            ("chain_loose", float((is_covered & (partial.words < limits.same * self._value)).sum())),
-            ("chain_learned", learned),
-        ]
+        of_part = [(f"{name}_part", value) for name, value in shape.items() if self._index.is_part]
+        features = [*shape.items(), *of_part, ("chain_loose", float(loose.sum())), ("chain_learned", learned)]
         return Chain(path, query, found, partial.score + learned, learned, covered, partial.own, features)
 
     def _learned(self, topic: Derivation, paths: Sequence[Path]) -> list[float]:
@@ -338,26 +302,26 @@ def chain_anchors(
     grown = [(topic, grower.chains(topic, shown.get(min(topic.mentions)))) for topic in topics]
     for topic, chains in grown:
         for chain in chains:
+            anchors.append(_derivation(question, (topic,), chain))
             seed = shown.get(min(topic.mentions), {}).get(chain.path)
-            anchors += _derivations(question, topic, chain, seed)
+            if seed is not None and seed.evidence:
+                anchors.append(_derivation(question, (topic,), chain, seed))
     for (one, left), (other, right) in combinations(grown, 2):
         for a, b in product(left[:MEETING], right[:MEETING]):
             met = question.index.meet(a.denotation, b.denotation)
             if met and (one.end <= other.start or other.end <= one.start):
-                own = 0.0 if a.path == b.path else b.own
-                features = [*a.features, ("chain_meet", 1.0), ("chain_own", own)]
-                features.append(("chain_hop", 0.0 if a.path == b.path else len(b.path) - 1.0))
+                own, hops = (0.0, 0.0) if a.path == b.path else (b.own, len(b.path) - 1.0)
+                features = [*a.features, ("chain_meet", 1.0), ("chain_own", own), ("chain_hop", hops)]
                 covered, query = a.covered | b.covered, And(a.query, b.query)
-                anchors.append(_derivation(question, (one, other), covered, features, query, met))
+                both = replace(a, query=query, denotation=met, covered=covered, features=features)
+                anchors.append(_derivation(question, (one, other), both))
     return anchors
 
 
-def _shown(
-    question: Question, topics: Sequence[Derivation], seeds: Seeds
-) -> dict[int, dict[Path, SeedChain]]:
-    """What seed questions show: topic -> path of the index -> chain."""
-    index, tokens = question.index, question.tokens
-    linked, nodes = list[LinkedEntity](), dict[IRI, int]()
+def _shown(question: Question, topics: Sequence[Derivation], seeds: Seeds) -> dict[int, dict[Path, Rule]]:
+    """What seed questions show: topic -> path of the index -> rule."""
+    index, tokens, expand = question.index, question.tokens, question.index.profile.expand
+    linked, nodes = list[LinkedEntity](), dict[IRI | None, int]()
     for topic in topics:
         (node,) = topic.mentions
         term, start, end = index.terms[node], tokens[topic.start].start, tokens[topic.end - 1].end
@@ -365,14 +329,16 @@ def _shown(
             name = question.text[start:end]
             linked.append(LinkedEntity(name, start, end, index.profile.short(term), index.label(node), 1.0))
             nodes[term] = node
-    paths: dict[int, dict[Path, SeedChain]] = {}
-    for shown in seeds(question.text, linked):
-        for path in index_paths(index, shown.edges) if shown.topic in nodes else ():
-            paths.setdefault(nodes[shown.topic], {}).setdefault(path, shown)
+    paths = defaultdict[int, dict[Path, Rule]](dict)
+    for rule in seeds(question.text, linked):
+        if (start_node := nodes.get(expand(rule.anchor))) is not None:
+            edges = [(expand(atom.relation, relation=True), atom.forward) for atom in rule.path]
+            for path in index_paths(index, edges):
+                paths[start_node].setdefault(path, rule)
     return paths
 
 
-def index_paths(index: GraphIndex, edges: Sequence[tuple[IRI, bool]]) -> list[Path]:
+def index_paths(index: GraphIndex, edges: Sequence[tuple[IRI | None, bool]]) -> list[Path]:
     """The paths of an index that walk some relations of the graph: two through a mediator are one step."""
     if not edges:
         return [()]
@@ -389,55 +355,25 @@ def index_paths(index: GraphIndex, edges: Sequence[tuple[IRI, bool]]) -> list[Pa
 
 def edges_of(index: GraphIndex, path: Path) -> Edges:
     """The relations of the graph that a path of an index walks."""
-    edges = list[tuple[IRI, bool]]()
-    for number, direction in path:
-        own = index.rels[number].path
-        edges += own if direction > 0 else [(iri, not forward) for iri, forward in reversed(own)]
-    return tuple(edges)
-
-
-def _derivations(
-    question: Question, topic: Derivation, chain: Chain, seed: SeedChain | None
-) -> Iterator[Derivation]:
-    """The derivations of a chain: itself, and where seeds show it, over the whole question, as for theirs.
-
-    What it leaves out costs the less then, the more speaks for it.
-    """
-    covered, features = chain.covered, chain.features
-    yield _derivation(question, (topic,), covered, features, chain.query, chain.denotation)
-    if seed is not None and seed.evidence:
-        used = {*covered, *range(topic.start, topic.end)}
-        left_out = [f for p in range(question.n) if p not in used for f in question.skips(p, p + 1)]
-        features = [
-            *features,
-            *((name, value * (1 - seed.evidence)) for name, value in left_out),
-            ("seed_evidence", seed.evidence),
-            ("seed_support", float(np.log1p(seed.support))),
-        ]
-        everything = frozenset(range(question.n))
-        yield _derivation(question, (topic,), everything, features, chain.query, chain.denotation)
+    return tuple(edge for number, direction in path for edge in index.rels[number].edges(direction))
 
 
 def _derivation(
-    question: Question,
-    topics: Sequence[Derivation],
-    covered: frozenset[int],
-    features: Features,
-    query: Set,
-    denotation: frozenset[int],
+    question: Question, topics: Sequence[Derivation], chain: Chain, seed: Rule | None = None
 ) -> Derivation:
-    """A set over the words that a chain accounts for; what it leaves out in between costs as anywhere."""
-    used = {*covered, *(place for t in topics for place in range(t.start, t.end))}
-    start, end = min(used), max(used) + 1
-    skipped = [f for p in range(start, end) if p not in used for f in question.skips(p, p + 1)]
+    """A set over the words that a chain accounts for; what it leaves out in between costs as anywhere.
+
+    With a seed that shows it, it is over the whole question, and the more speaks for it, the less that costs.
+    """
+    used = {*chain.covered, *(place for t in topics for place in range(t.start, t.end))}
+    start, end = (min(used), max(used) + 1) if seed is None else (0, question.n)
+    left_out = [f for p in range(start, end) if p not in used for f in question.skips(p, p + 1)]
+    features = [*chain.features, *left_out]
+    if seed is not None:
+        features = [*chain.features, *((name, value * (1 - seed.evidence)) for name, value in left_out)]
+        features += [("seed_evidence", seed.evidence), ("seed_support", float(np.log1p(seed.support)))]
+    features += [f for t in topics for f in t.features]
+    mentions = frozenset(node for t in topics for node in t.mentions)
     return Derivation(
-        Category.SET,
-        start,
-        end,
-        [*features, *skipped, *(f for t in topics for f in t.features)],
-        query=query,
-        denotation=denotation,
-        kind="chain",
-        head=start,
-        mentions=frozenset(node for t in topics for node in t.mentions),
+        Category.SET, start, end, features, chain.query, chain.denotation, None, "chain", start, mentions
     )

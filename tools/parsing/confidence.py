@@ -30,15 +30,12 @@ FILE = "confidence.json"  # Name of the data file, in this package and beside th
 MODEL_FILE = "model_confidence.json"  # The same of answers by language models
 LESS, EITHER, MORE = -1, 0, 1
 NAMES, WORDS = "skip_capital skip_name skip_unknown", "skip_content skip_op skip_known"
+QUANTITIES = "sup_unnamed -sup_sim filter_unnamed filter_named -filter_sim rel_how rel_noun -rel_how_sim"
 SUMS: Mapping[str, tuple[int, str]] = {
     "uncovered": (LESS, WORDS),
     "uncovered_names": (LESS, NAMES),
     "unnamed": (LESS, "bridge_1 bridge_2 join_bridge sup_unnamed filter_unnamed"),
-    "unfit_quantities": (
-        LESS,
-        "sup_unnamed -sup_sim filter_unnamed filter_named -filter_sim rel_how rel_noun -rel_how_sim unfit "
-        "other_quantity",
-    ),
+    "unfit_quantities": (LESS, f"{QUANTITIES} unfit other_quantity"),
     "weak_relations": (LESS, "rel_weak"),
     "other_words": (LESS, "rel -rel_lex"),
     "entities_in_part": (LESS, "ent_part ent_fuzzy ent_common"),
@@ -68,8 +65,7 @@ MODEL_FEATURES: Mapping[str, int] = {
 }  # fmt: skip
 """Evidence for the answer of a language model: `query_features`, what its query accounts for (`coverage`),
 and how many values it has (the logarithm)."""
-MOST = 4
-"""Uncovered words and failed steps are counted up to this."""
+MOST = 4  # Uncovered words and failed steps are counted up to this
 Tree: TypeAlias = float | tuple[str, float, Any, Any]
 """A regression tree: a value, or a feature, a number, and the trees for values up to it and above it."""
 
@@ -83,11 +79,8 @@ def query_features(
 ) -> dict[str, float]:
     """Return the evidence for the answer of a language model's query, by the names of `MODEL_FEATURES`.
 
-    How sure readings are goes by the shipped calibration: one of the graph itself changes nothing here.
-
-    Args:
-        own, best: the reading without a model that has the same answer, and the best one. wrong: steps that
-            failed. others: the evidence that is in neither.
+    `own`: the reading without a model that has the same answer; `best`: the best one; `wrong`: steps that
+    failed. How sure readings are goes by the shipped calibration, never by one of the graph itself.
     """
     sure = shipped().probability(best.features) if best is not None and best.features else 0.0
     both, either = {*values} & {*best.values} if best else (), {*values} | {*best.values} if best else (0,)
@@ -109,11 +102,7 @@ def is_answer(features: Features) -> bool:
 
 
 def trust_features(features: Sequence[Features], ranked: Sequence[Share], place: int = 0) -> dict[str, float]:
-    """Return the evidence for one answer, by the names of `FEATURES`.
-
-    Args:
-        features: of every derivation. ranked: its answers, by `shares`; place: which of them is meant.
-    """
+    """Return the evidence for the answer at a place of `ranked` (`shares`), by the names of `FEATURES`."""
     probability, best = ranked[place]
     rival = max((share.probability for i, share in enumerate(ranked) if i != place), default=0.0)
     uncovered = [_sum(f"{NAMES} {WORDS}", features[share.best]) for share in ranked]
@@ -137,20 +126,14 @@ def _sum(names: str, features: Features) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Boosted regression trees on evidence, as the data file holds them.
+    """Boosted regression trees on evidence, as the data file holds them."""
 
-    Attributes:
-        names: of the evidence. bias, trees: log odds, to which every tree adds its value.
-        min_confidence: from where an answer counts as answered. floor: below which it helps nobody.
-        provenance: what it was trained on, and figures.
-    """
-
-    names: Sequence[str]
-    bias: float
+    names: Sequence[str]  # of the evidence
+    bias: float  # log odds, to which every tree adds its value
     trees: Sequence[Tree]
-    min_confidence: float
-    floor: float = 0.0
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    min_confidence: float  # from where an answer counts as answered
+    floor: float = 0.0  # below which it helps nobody
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # what it was trained on, and figures
 
     def probability(self, features: Mapping[str, float]) -> float:
         """Return how probable it is that an answer with such evidence is exactly right."""
@@ -176,7 +159,6 @@ def read_calibration(text: str, path: Path, names: Iterable[str] = FEATURES) -> 
     """Return the calibration of a data file. Raises `DataError` where it is none, or of other evidence."""
     try:
         data = json.loads(text)
-        data.pop("models", None)  # of files that once held calibrations of models
         calibration = Calibration(**data)
         if set(calibration.names) != set(names):
             raise ValueError("it is of other evidence")

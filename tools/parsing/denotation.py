@@ -21,8 +21,7 @@ Denotation: TypeAlias = frozenset[int] | Rows | float | bool
 COMPARE: Mapping[q.Comparison, Callable[[float, float], bool]] = {
     "gt": operator.gt, "lt": operator.lt, "ge": operator.ge, "le": operator.le, "eq": operator.eq,
 }  # fmt: skip
-MOST_COUNTED = 3000
-"""Members of the largest set whose links are counted one by one."""
+MOST_COUNTED = 3000  # Members of the largest set whose links are counted one by one
 
 
 def backwards(path: q.Path) -> q.Path:

@@ -28,8 +28,7 @@ from triplewise.tools.kg.rdf import QUESTIONS_IN, parse_term, safe_iri
 
 Pair: TypeAlias = tuple[bytes, bytes]
 """Subject and object of a fact in N-Triples form; numbers and booleans may also stand bare."""
-Facts: TypeAlias = Iterable[tuple[str, Iterable[Pair]]]
-"""Facts by the IRI of their relation."""
+Facts: TypeAlias = Iterable[tuple[str, Iterable[Pair]]]  # Facts by the IRI of their relation
 SMALL, FAR = 400_000, 30_000  # facts up to which a graph is read whole: of this machine, of another one
 PAGE = 10_000  # facts that one request asks for
 LOOK = 5.0  # seconds that an endpoint has to show that its graph is small

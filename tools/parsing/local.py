@@ -36,8 +36,7 @@ NAMESAKES = 2  # classes of one name
 REMEMBERED = 8  # questions whose index is kept
 LONGEST_SPAN = 3  # words of a class's name
 
-Way: TypeAlias = tuple[IRI, IRI, bool]
-"""A node, a relation of it, and whether the relation leaves the node."""
+Way: TypeAlias = tuple[IRI, IRI, bool]  # A node, a relation of it, and whether the relation leaves the node
 
 
 def index_for(

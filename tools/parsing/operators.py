@@ -21,10 +21,8 @@ LISTED: Mapping[str, tuple[OperatorName, int, Comparison | None]] = {
     "commonest": ("commonest", 1, None), "rarest": ("commonest", -1, None),
 }  # fmt: skip
 """Operators of the lexicon that go by another name here: name, sign, comparison."""
-NOT_FIRST = frozenset({"or", "and", "same"})
-"""They join what is before and behind them."""
-THAN = 4
-"""Words that may stand between "more" and "than"."""
+NOT_FIRST = frozenset({"or", "and", "same"})  # They join what is before and behind them
+THAN = 4  # Words that may stand between "more" and "than"
 
 
 def ground_operators(question: Question) -> None:

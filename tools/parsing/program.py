@@ -223,10 +223,8 @@ class _Writer:
         """Add the facts of a path, and return its end; None: a new variable."""
         node = start
         for place, (number, direction) in enumerate(path, 1):
-            edges = self.index.rels[number].path
-            mediator = slug(re.split(r"[/#:.]", edges[0][0].value.rstrip("/#"))[-1])
-            if direction < 0:
-                edges = tuple((relation, not forward) for relation, forward in reversed(edges))
+            relation_of, edges = self.index.rels[number], self.index.rels[number].edges(direction)
+            mediator = slug(re.split(r"[/#:.]", relation_of.path[0][0].value.rstrip("/#"))[-1])
             for middle, (relation, forward) in enumerate(edges, 1):
                 following = end if place == len(path) and middle == len(edges) else None
                 if following is None:

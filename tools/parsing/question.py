@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 from rapidfuzz import process
@@ -20,11 +21,9 @@ from triplewise.tools.parsing.query import Query
 from triplewise.tools.parsing.vocabulary import Vector, Vocabulary
 from triplewise.tools.retrieval.encoder import english_words
 
-Span = tuple[int, int]
-"""A run of tokens, by the first one and the one behind the last."""
+Span = tuple[int, int]  # A run of tokens, by the first one and the one behind the last
 
-LONGEST = 5
-"""Tokens of the longest span that is compared with relations and classes."""
+LONGEST = 5  # Tokens of the longest span that is compared with relations and classes
 LEAST_LETTERS, SHORT = 5, 3
 """Letters that a word has at least to be misspelt, and at most to be no strange word."""
 QUESTION_WORDS = frozenset({"which", "what", "who", "whom", "where", "when"})
@@ -40,17 +39,8 @@ def covers(outer: Span, inner: Span) -> bool:
 class Question:
     """The words of a question and what they may mean in a graph.
 
-    Attributes:
-        words: in comparable form; function words of other languages are the English ones.
-        raw, folded: as written, and in comparable form in the question's own language.
-        anchors: what spans may mean, each a derivation without composition.
-        named: tokens that are certainly part of a name. known: names of relations or classes in full.
-        operators: tokens of operators. unknown: tokens in no name of the graph, strange or capitalised.
-        relation_similarity, inverse_similarity, class_similarity: span -> cosines with the names of all
-            relations, with their names read backwards ("child of" for parent), and with all classes.
-        strange: tokens that are in neither the graph nor English; for one that is nearly a word of a class or
-            relation, `words` has that word.
-        hard: for each token, how many before it may not be left out freely.
+    `relation_similarity`, `inverse_similarity`, `class_similarity`: span -> cosines with the names of all
+    relations, with their names read backwards ("child of" for parent), and with all classes.
     """
 
     def __init__(self, text: str, index: GraphIndex, linked: Sequence[LinkedEntity] | None = None) -> None:
@@ -61,11 +51,16 @@ class Question:
         self.is_english = not grammar
         self.raw = [token.text for token in self.tokens]
         self.folded = [token.word for token in self.tokens]
+        # Function words of other languages are the English ones, a misspelt word is the right one.
         self.words = [grammar.get(token.text.lower(), token.word) for token in self.tokens]
         self.n = len(self.tokens)
-        self.anchors: list[Derivation] = []
-        self.named, self.known = set[int](), set[int]()
-        self.operators, self.unknown = set[int](), set[int]()
+        self.anchors: list[Derivation] = []  # what spans may mean, each without composition
+        self.named, self.known = (
+            set[int](),
+            set[int](),
+        )  # tokens of entities; of relations and classes in full
+        self.operators = set[int]()
+        self.unknown = set[int]()  # tokens in no name of the graph, strange or capitalised
         words = lexicon()
         beginning = " ".join(self.words[:3]) + " "
         self.is_yes_no = bool(self.words) and self.words[0] in words.yes_or_no and self.words[1:2] != ["you"]
@@ -75,7 +70,7 @@ class Question:
         asking = next((word for word in self.words if word in QUESTION_WORDS), "")
         self.asks_number = self.words[:1] == ["how"] and self.words[1:2] in (["many"], ["much"])
         self.wh = asking if asking in words.kinds else None
-        self.strange = {i for i in range(self.n) if self._is_strange(self.words[i])}
+        self.strange = {i for i in range(self.n) if self._is_strange(self.words[i])}  # not even English
         for i in self.strange:
             self.words[i] = self.nearest_word(i, classes_only=True) or self.words[i]
         self.spans = self.spans_up_to(LONGEST)
@@ -205,9 +200,8 @@ class Question:
     def finish(self) -> None:
         """Settle what leaving out each token costs, once everything is grounded."""
         self.skip = [self._skipped(i) for i in range(self.n)]
-        self.hard = [0]
-        for name in self.skip:
-            self.hard.append(self.hard[-1] + (name in HARD))
+        # For each token, how many before it may not be left out freely.
+        self.hard = [0, *accumulate(int(name in HARD) for name in self.skip)]
 
     def _skipped(self, i: int) -> str | None:
         words, word = lexicon(), self.words[i]
@@ -224,12 +218,11 @@ class Question:
         if (found := next((name for name, of in places.items() if i in of), None)) is not None:
             return found
         # "which person", "which kind of" say nothing of their own.
-        says_little = (word in words.kinds["who"] and follows in ("which", "what")) or (
-            word in words.partitives and self.words[i + 1 : i + 2] == ["of"]
-        )
-        if says_little or i in self.unknown:
-            return None if says_little else "skip_unknown"
-        return "skip_capital" if i and self.tokens[i].capital else "skip_content"
+        is_kind = word in words.kinds["who"] and follows in ("which", "what")
+        if is_kind or (word in words.partitives and self.words[i + 1 : i + 2] == ["of"]):
+            return None
+        is_capital = i > 0 and self.tokens[i].capital
+        return "skip_unknown" if i in self.unknown else "skip_capital" if is_capital else "skip_content"
 
     @property
     def unreadable(self) -> set[int]:

@@ -35,38 +35,24 @@ from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.words import describe
 from triplewise.tools.retrieval.encoder import Encoder
 
-VALUES = 100
-"""Answers of a reading that are kept with it."""
+VALUES = 100  # Answers of a reading that are kept with it
 WORDS = "the words of the question"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One way to understand a question, as a query program. JSON-able: it is kept in LangGraph's state.
+    """One way to understand a question, as a query program. JSON-able: it is kept in LangGraph's state."""
 
-    Attributes:
-        program: PyQL, one action a line (`PyQL.parse` reads it back).
-        text: the program in words, in one line.
-        score: log-linear score of its derivation: readings of one question can be compared.
-        confidence: calibrated probability that its answer is exactly right, in [0, 1].
-        provenance: where it comes from, in words ("the words of the question", "2 seed questions").
-        values: its answers, at most `VALUES`, as ids and literals ("true" or "false" for yes or no).
-        uncovered: words of the question that became nothing.
-        nearest: labels of the relations of the graph that are nearest to the uncovered words.
-        missing: in words, a fact that is asked for and that the graph lacks.
-        features: what the confidence was computed from.
-    """
-
-    program: str
-    text: str
-    score: float
-    confidence: float
-    provenance: str = WORDS
-    values: tuple[str, ...] = ()
-    uncovered: tuple[str, ...] = ()
-    nearest: tuple[str, ...] = ()
-    missing: str = ""
-    features: Mapping[str, float] = field(default_factory=dict)
+    program: str  # PyQL, one action a line (`PyQL.parse` reads it back)
+    text: str  # the program in words, in one line
+    score: float  # log-linear: readings of one question can be compared
+    confidence: float  # calibrated probability that its answer is exactly right
+    provenance: str = WORDS  # where it comes from, in words ("2 seed questions")
+    values: tuple[str, ...] = ()  # its answers, at most `VALUES`, as ids and literals ("true" or "false")
+    uncovered: tuple[str, ...] = ()  # words of the question that became nothing
+    nearest: tuple[str, ...] = ()  # labels of the relations that are nearest to them
+    missing: str = ""  # in words, a fact that is asked for and that the graph lacks
+    features: Mapping[str, float] = field(default_factory=dict)  # what the confidence was computed from
 
 
 def derive(
@@ -79,11 +65,8 @@ def derive(
 ) -> tuple[Question, list[Candidate]]:
     """Return a grounded question over a KG, and all derivations of it that the beam leaves, best first.
 
-    Args:
-        linked: mention -> id (None: to be found) of the entities that the question names, where the caller
-            says so; None: all are found.
-        seeds: gives the chains of similar seed questions, which are derivations too.
-        weights: of features; None: the graph's own, else those that come with the package.
+    `linked`: mention -> id (None: to be found) of the entities that the caller names; None: all are found.
+    The chains of similar `seeds` are derivations too. Without `weights`, those for the graph count.
     """
     given = link(question, kg, linked, encoder) if linked else None if linked is None else ()
 
@@ -122,9 +105,6 @@ def read_question(
     """Return the readings of a question over a KG, best first, one for each distinct answer; () for none.
 
     One without values, whose fact the graph lacks, is a reading like others: `missing` names the fact.
-
-    Args:
-        linked, seeds: see `derive`. most: readings returned.
     """
     grounded, candidates = derive(question, kg, encoder, linked, seeds)
     is_whole = grounded.index is GraphIndex.whole(kg, encoder)

@@ -22,12 +22,9 @@ from triplewise.tools.parsing.facts import SortedFacts
 Ints: TypeAlias = NDArray[np.int32]
 Nodes: TypeAlias = frozenset[int]
 Keep: TypeAlias = Callable[[Nodes], Nodes]  # gives the one object that stands for a set
-Joint: TypeAlias = tuple[int, bool, int, bool]
-"""Two relations that a mediator joins, each with whether it is walked from subject to object."""
-_Ways: TypeAlias = defaultdict[int, list[tuple[int, int]]]
-"""Relations, with the node at their other end, by a mediator."""
-Edges: TypeAlias = tuple[tuple[IRI, bool], ...]
-"""The relations that one of the index stands for, each with whether it is walked from subject to object."""
+Edges: TypeAlias = tuple[tuple[IRI, bool], ...]  # relations, and whether walked from subject to object
+_Joint: TypeAlias = tuple[int, bool, int, bool]  # the same of two that a mediator joins, by their numbers
+_Ways: TypeAlias = defaultdict[int, list[tuple[int, int]]]  # by a mediator: relations with their other ends
 
 COMPOSED = 3  # names of each of two relations that are composed
 WIDEST = 50  # facts of a mediator, above which it is not looked through
@@ -42,29 +39,25 @@ _NOTE = re.compile(r" \([^()]*\)$")
 
 @dataclass(eq=False, repr=False)
 class Relation:
-    """A relation between nodes, or two that a mediator joins.
-
-    Attributes:
-        path: what it stands for. i: its number. starts, ends: subject and object of each fact, sorted.
-        names, inverse: as questions may name it from subject to object and back, the best first.
-        kind: of its values: entity, number, date, boolean or string.
-        dtype: number, date or time where its values can be compared, else "".
-        values_of: the number of each object, NaN for none; None where values cannot be compared.
-    """
+    """A relation between nodes, or two that a mediator joins."""
 
     path: Edges
-    names: list[str]
-    inverse: list[str]
-    starts: Ints
-    ends: Ints
+    names: list[str]  # as questions may name it from subject to object, the best first
+    inverse: list[str]  # the same from object to subject
+    starts: Ints  # the subject of each fact, sorted
+    ends: Ints  # its object
     keep: Keep
-    i: int = -1
-    kind: str = "entity"
-    dtype: str = ""
-    values_of: NDArray[np.float64] | None = None
+    i: int = -1  # its number
+    kind: str = "entity"  # of its values: entity, number, date, boolean or string
+    dtype: str = ""  # number, date or time where its values can be compared
+    values_of: NDArray[np.float64] | None = None  # of each object, NaN for none, where they can be compared
 
     def __repr__(self) -> str:
         return self.names[0].replace(" ", "_")
+
+    def edges(self, direction: int) -> Edges:
+        """Its path as it is walked in a direction."""
+        return self.path if direction > 0 else tuple((iri, not forward) for iri, forward in self.path[::-1])
 
     @cached_property
     def fwd(self) -> dict[int, tuple[int, ...]]:
@@ -237,13 +230,13 @@ def _mediators(read: SortedFacts) -> NDArray[np.bool_]:
     return joined
 
 
-def _compositions(into: _Ways, out: _Ways, read: SortedFacts) -> dict[Joint, list[int]]:
+def _compositions(into: _Ways, out: _Ways, read: SortedFacts) -> dict[_Joint, list[int]]:
     """Pairs of nodes by what leads from one to a mediator, and from there to the other.
 
     A fact that leads to a mediator goes on by one that leaves it. Where there are none of a kind, and in
     a graph without a relation for each direction, facts that all leave it or all lead to it are joined.
     """
-    found: dict[Joint, list[int]] = defaultdict(list)
+    found: dict[_Joint, list[int]] = defaultdict(list)
     for node in sorted(into.keys() | out.keys()):
         arriving, leaving, literal = into.get(node, []), out.get(node, []), read.is_literal
         if max(len(arriving), len(leaving)) > WIDEST:
@@ -265,7 +258,7 @@ def _compositions(into: _Ways, out: _Ways, read: SortedFacts) -> dict[Joint, lis
 
 
 def _grouped(keys: Ints, values: Ints) -> dict[int, tuple[int, ...]]:
-    found: dict[int, list[int]] = {}
+    found = defaultdict[int, list[int]](list)
     for key, value in zip(keys.tolist(), values.tolist(), strict=True):
-        found.setdefault(key, []).append(value)
+        found[key].append(value)
     return {key: tuple(found[key]) for key in sorted(found)}

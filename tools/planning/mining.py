@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
@@ -26,7 +26,6 @@ from triplewise.tools.core.rules import Atom, DroppedRule, Path, Rule, path_text
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, text
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.parsing.chains import SeedChain
 from triplewise.tools.planning import paths
 from triplewise.tools.planning.seeds import Match, Mined, Quality, Seed, SeedIndex
 
@@ -246,24 +245,6 @@ def _of_topic(miner: Miner, anchor: str, matches: Sequence[Match]) -> Iterator[R
         like = f'{rule.support} seed questions like "{match.text}", F1 {rule.score:.2f}'
         why = f"reproduces the answers of {like}"
         yield replace(rule, anchor=anchor, evidence=evidence, score=evidence, provenance=why)
-
-
-def seed_chains(
-    kg: KnowledgeGraph, seeds: SeedIndex, count: int
-) -> Callable[[str, Sequence[LinkedEntity]], Sequence[SeedChain]]:
-    """Return what gives the parser the chains that seeds show for a question and its entities."""
-
-    def chains(question: str, linked: Sequence[LinkedEntity]) -> Sequence[SeedChain]:
-        found = []
-        for rule in seed_rules(question, linked, kg, seeds, count):
-            steps = [(kg.profile.expand(atom.relation, relation=True), atom.forward) for atom in rule.path]
-            edges = tuple((iri, forward) for iri, forward in steps if iri is not None)
-            node = kg.profile.expand(rule.anchor)
-            if node is not None and len(edges) == len(steps):
-                found.append(SeedChain(node, edges, rule.evidence, rule.support, rule.keeps_topic))
-        return found
-
-    return chains
 
 
 def seed_plan(

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.linking.linker import LinkedEntity, link
 from triplewise.tools.parsing.chains import (
     Chain,
     ChainGrower,
-    SeedChain,
     chain_anchors,
     index_paths,
     topics_of,
@@ -107,10 +107,10 @@ def test_chains_of_two_entities_meet(kg: KnowledgeGraph) -> None:
 
 
 def test_a_chain_that_seeds_show_is_one_of_the_whole_question(kg: KnowledgeGraph) -> None:
-    def seeds(question: str, linked: Sequence[LinkedEntity]) -> Sequence[SeedChain]:
+    def seeds(question: str, linked: Sequence[LinkedEntity]) -> Sequence[Rule]:
         assert [entity.mention for entity in linked] == ["Ridley Scott"]
-        edges = ((IRI(EX + "director"), False), (IRI(EX + "cast"), True))
-        return [SeedChain(IRI(EX + "scott"), edges, 0.9, 3)]
+        path = Atom(EX + "director", False), Atom(EX + "cast", True)
+        return [Rule(EX + "scott", path, evidence=0.9, support=3)]
 
     question = grounded(kg, "who did Ridley Scott ever shout at?")
     shown = [

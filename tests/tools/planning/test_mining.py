@@ -14,7 +14,7 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning import mining
-from triplewise.tools.planning.mining import Miner, PlanSettings, has_gap, seed_chains, seed_plan
+from triplewise.tools.planning.mining import Miner, PlanSettings, has_gap, seed_plan, seed_rules
 from triplewise.tools.planning.paths import answers
 from triplewise.tools.planning.seeds import Seed, SeedIndex, group_seeds
 
@@ -105,16 +105,15 @@ def test_rules_of_seeds_treat_the_topic_as_seeds_do(found: tuple[str, ...], expe
     assert {PROFILE.short(t) for t in answers(kg, rules[0])} == expected
 
 
-def test_seeds_show_the_parser_chains_with_their_evidence(films: EmbeddedKG) -> None:
+def test_seeds_show_rules_with_their_evidence(films: EmbeddedKG) -> None:
     index = SeedIndex(group_seeds([seed("alien", "scott"), seed("aliens", "cameron")]))
     linked = (LinkedEntity("rain", 8, 12, "rain", "rain", 1.0),)
-    chains = seed_chains(films, index, 5)
-    best = chains("what of rain", linked)[0]
-    assert best.topic.value == EX + "rain"
-    assert [(iri.value, forward) for iri, forward in best.edges] == [(EX + "director", True)]
+    best = seed_rules("what of rain", linked, films, index, 5)[0]
+    assert best.anchor == "rain"
+    assert [(atom.relation, atom.forward) for atom in best.path] == [("director", True)]
     assert best.support == 2
     assert best.evidence > 0.7
-    assert chains("who painted rain", linked) == []
+    assert seed_rules("who painted rain", linked, films, index, 5) == []
 
 
 def test_a_rule_that_leads_nowhere_is_kept_for_documents_only(films: EmbeddedKG) -> None:
