@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from triplewise.guidelines.language import asking_words
 from triplewise.nodes.environment import Environment
@@ -64,25 +63,31 @@ def build_answer(
         answer = replace(answer, sparql=base.written(sparql), note=remark or answer.note)
         shown += bridges
     try:
-        names, documents = triple_labels(kg, shown, exact=False), facts_of(kg)
+        answer = replace(answer, proof=tuple(_named(shown, kg)))
     except QueryFailedError as error:
         answer = replace(answer, reason="; ".join(filter(None, (answer.reason, f"{NO_PROOF}: {error}"))))
-    else:
-        facts = []
-        for triple, triple_names in zip(shown, names, strict=True):
-            read = documents.get(triple)
-            origin = () if read is None else (read.document, read.source, read.sentence, read.id)
-            facts.append(ProofTriple(triple, triple_names, *origin))
-        answer = replace(answer, proof=tuple(facts))
-    cells = [value.split(", ") if is_table else [value] for value in answer.values]
-    distinct = list(dict.fromkeys(chain.from_iterable(cells)))
-    named = dict(zip(distinct, labels_of(kg, distinct), strict=True))
-    labels = tuple(", ".join(named[cell] for cell in row) for row in cells)
+    labels = _rows_of(answer.values, kg) if is_table else labels_of(kg, answer.values)
     text = sentence(("; ".join(labels),) if is_table and labels else labels) or f"Not found: {answer.reason}."
     if count := sum(bool(fact.fact) for fact in answer.proof):
         were = "was" if count == 1 else "were"
         text += f" {count} of the {len(answer.proof)} facts that prove this {were} read from documents."
     return replace(answer, labels=labels, text=f"{UNSURE if answer.status == 'unsure' else ''}{text}")
+
+
+def _named(facts: Sequence[Triple], kg: KnowledgeGraph) -> Iterator[ProofTriple]:
+    """Give facts with labels, and with where they were read. Raises `QueryFailedError`."""
+    documents = facts_of(kg)
+    for triple, names in zip(facts, triple_labels(kg, facts, exact=False), strict=True):
+        read = documents.get(triple)
+        origin = () if read is None else (read.document, read.source, read.sentence, read.id)
+        yield ProofTriple(triple, names, *origin)
+
+
+def _rows_of(values: Sequence[str], kg: KnowledgeGraph) -> tuple[str, ...]:
+    """Return rows, whose cells commas join, with the cells as `labels_of` has them."""
+    cells = list(dict.fromkeys(cell for row in values for cell in row.split(", ")))
+    named = dict(zip(cells, labels_of(kg, cells), strict=True))
+    return tuple(", ".join(named[cell] for cell in row.split(", ")) for row in values)
 
 
 def ending(state: State, values: tuple[str, ...], over_tables: bool = False) -> tuple[AnswerStatus, str]:
