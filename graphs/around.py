@@ -23,6 +23,7 @@ from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError,
 from triplewise.tools.core.taught import keep
 from triplewise.tools.core.terms import IRI, Literal, whole_number
 from triplewise.tools.kg import KnowledgeGraph, vocabulary
+from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.linking.linker import link
 from triplewise.tools.linking.search import Match, node_types, search_kg
@@ -107,15 +108,17 @@ class ServedGraph:
         """Open graph and model at once, to fail early: `UserError`, or `KGUnavailableError`."""
         context = Context(**settings)
         env = Environment(context.resolved(find_preset(preset).settings))
+        env.deadline.restart(env.context.max_seconds)
         opened = cls(context, env.context, preset, env.kg, env.encoder, env.toolset)
-        opened.probe()
+        opened.probe(env.deadline)
         if not context.embedded:
             _ = env.model
         return opened
 
-    def probe(self) -> None:
-        """Ask the graph for any triple. Raises `KGUnavailableError` if it does not answer."""
-        probe = self.kg.session().query("ASK { ?s ?p ?o }")
+    def probe(self, deadline: Deadline | None = None) -> None:
+        """Ask the graph for any triple. Raises `KGUnavailableError` if it does not answer in time."""
+        deadline = deadline or Deadline(self.settings.max_seconds)
+        probe = self.kg.session(deadline=deadline).query("ASK { ?s ?p ?o }")
         if not probe.outcome.ok:
             raise KGUnavailableError(f"{self.kg.name}: {probe.message}")
 

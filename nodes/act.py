@@ -34,6 +34,7 @@ ParsedReply: TypeAlias = tuple[str, Sequence[Call] | ActionError]
 """The thought of a reply, and its calls or what is wrong with them."""
 ANSWERS = ("set_answer", "ask", "take")  # Actions that set what a query returns
 EXECUTE = "execute"  # The action that runs the finished query
+LONGEST = 4_000  # Characters of an action, and of a thought, that are read and kept
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
@@ -113,9 +114,13 @@ VARIANTS = {"auto": auto}
 
 def carry_out(state: State, env: Environment, thought: str, call: Call | ActionError) -> Update:
     """Return the next step: a call and its feedback, or the error of a reply that holds no valid call."""
+    thought = thought[:LONGEST]
+    if isinstance(call, Call) and (length := len(call.text())) > LONGEST:
+        message = f"the action has {length:,} characters, and at most {LONGEST:,} are read"
+        call = ActionError("bad_arguments", message, written=call.text())
     if isinstance(call, ActionError):
-        feedback = Feedback(error=call.code, message=call.message, program=state.program)
-        return _recorded(state, thought, call.detail.get("written", ""), feedback)
+        feedback = Feedback(error=call.code, message=call.message[:LONGEST], program=state.program)
+        return _recorded(state, thought, call.detail.get("written", "")[:LONGEST], feedback)
     feedback = toolset_of(state, env).execute(action_context(state, env), call)
     return _recorded(state, thought, call.text(), feedback)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,8 +20,13 @@ from triplewise.graphs import Context, build_graph
 from triplewise.graphs.cli.batch import read_questions
 from triplewise.graphs.cli.options import read_config
 from triplewise.guidelines import load_guidelines
+from triplewise.nodes.act import LONGEST, carry_out, read_reply
+from triplewise.nodes.environment import Environment
+from triplewise.nodes.models import CHARACTERS, MAX_TOKENS
 from triplewise.nodes.prompting import load_prompt
-from triplewise.tools.core.errors import TriplewiseError
+from triplewise.nodes.state import State
+from triplewise.tools.actions import TOOLSETS
+from triplewise.tools.core.errors import ActionError, TriplewiseError
 from triplewise.tools.core.files import read_text
 from triplewise.tools.core.taught import names_of, ratings_of, right_answers
 from triplewise.tools.core.terms import RDFS, XSD
@@ -266,6 +272,25 @@ def test_any_reply_of_a_model_server_ends_in_an_answer_or_an_error_of_ours(
         )
         with suppress(TriplewiseError):
             build_graph().invoke({"question": "Who wrote Dracula?"}, context=context)
+
+
+@settings(FUZZ, max_examples=60)
+@given(
+    st.sampled_from(("", "Thought 1: ", "Action 1: search(", "Action 1: add_fact(?x, ", "Action 1: query(")),
+    st.sampled_from(
+        ("x", "(", '"', ",", "a,", "½\u0345", " ", " \n", "<think>", "*", "```", "Final Answer: x ")
+    ),
+    st.sampled_from(("", "x", ")", "\nAction 2: search(x)")),
+    st.sampled_from(sorted(TOOLSETS)),
+)
+def test_a_monstrous_reply_is_read_at_once_and_not_kept(head: str, piece: str, end: str, name: str) -> None:
+    env, length = Environment(Context(kg="demo")), CHARACTERS * MAX_TOKENS
+    begun = time.monotonic()
+    thought, calls = read_reply((head + piece * length)[: length - len(end)] + end, TOOLSETS[name], 8)
+    call = calls if isinstance(calls, ActionError) else calls[0]
+    step = carry_out(State(question="?"), env, thought, call)["steps"][0]
+    assert time.monotonic() - begun < 3
+    assert len(str(step)) < 8 * LONGEST
 
 
 LABEL = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.sparql_server import Scripted, SparqlServer
 from triplewise.graphs import Answer, Context, build_graph
+from triplewise.graphs.around import ServedGraph
 from triplewise.nodes import phase
 from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.kg import Outcome, Result, open_kg
@@ -77,6 +78,10 @@ def test_a_run_ends_with_its_seconds() -> None:
         assert answer.status == "budget_spent"
         assert "1 seconds is spent" in answer.reason
         assert time.monotonic() - start < 15
+        start = time.monotonic()
+        with pytest.raises(KGUnavailableError, match="no answer within"):
+            ServedGraph.open("agent", {"kg": server.url, "max_seconds": 1.0})
+        assert time.monotonic() - start < 5
 
 
 def test_a_cancelled_run_frees_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
