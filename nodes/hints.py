@@ -30,7 +30,9 @@ from triplewise.tools.parsing.card import FEW, MEMBERS, class_card
 from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import form_of
 from triplewise.tools.planning.seeds import Seed
-from triplewise.tools.pyql.text import read_term
+from triplewise.tools.pyql.program import PyQL, all_facts
+from triplewise.tools.pyql.text import bare_datatype, read_term
+from triplewise.tools.pyql.words import describe
 from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ ALIKE = 100  # Nodes of memory that one line names at most
 def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     """Return what prompt templates may name; functions give what costs a query, once, where it is named."""
     context, toolset, kg = env.context, toolset_of(state, env), env.kg
-    meanings, plan = cache(lambda: meaning_lines(state, kg)), [r.text() for r in state.rules[:RULES]]
+    meanings, plan = cache(lambda: meaning_lines(state, kg)), cache(lambda: rule_lines(state, kg))
 
     def candidates() -> list[str]:
         focus = [node for i in state.focus if (node := read_term(i, kg.profile)) is not None]
@@ -61,8 +63,8 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "entities": {e.label: e.id for e in state.linked},
         "meanings": meanings,
         "plan": plan,
-        "readings": [reading_line(r) for r in shown_readings(state, env)],
-        "around": cache(lambda: around_lines(state, env, [*meanings(), *plan])),
+        "readings": cache(lambda: reading_lines(kg, shown_readings(state, env))),
+        "around": cache(lambda: around_lines(state, env, [*meanings(), *plan()])),
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
         "observation": cache(lambda: observation_lines(kg, state)),
         "memory": cache(lambda: memory_texts(kg, state)),
@@ -77,11 +79,32 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     }
 
 
-def reading_line(reading: Reading) -> str:
-    """Return a reading in a line: its query in words, how sure it is, what it leaves out, what it finds."""
-    out = f"; leaves out: {', '.join(reading.uncovered)}" if reading.uncovered else ""
-    found = f"{', '.join(reading.values[:RULES])}{', ...' * (len(reading.values) > RULES)}"
-    return f"{reading.text} ({reading.confidence:.0%} sure{out}): {found or 'nothing'}"
+def reading_lines(kg: KnowledgeGraph, readings: Sequence[Reading]) -> list[str]:
+    """Return a line a reading: its query in words and ids, how sure it is, what it leaves out and finds."""
+    short, nodes, lines = kg.profile.short, dict[IRI, str](), list[str]()
+    programs = [PyQL.parse(reading.program, kg.profile) for reading in readings]
+    for program in programs:
+        describe(program, lambda iri: nodes.setdefault(iri, ""))
+    shown = {v for reading in readings for v in reading.values[:RULES] if bare_datatype(v) is None}
+    values = {v: node for v in shown if (node := kg.profile.expand(v)) is not None}
+    labels = kg.labels([*nodes, *values.values()])
+    named = {node: with_id(kg, node, label) for node, label in labels.items()}
+    relations = [fact.relation for program in programs for fact in all_facts(program.clauses)]
+    named |= zip(relations, relation_names(kg, map(short, relations)), strict=True)
+    for reading, program in zip(readings, programs, strict=True):
+        text = describe(program, lambda iri: named.get(iri) or short(iri))
+        out = f"; leaves out: {', '.join(reading.uncovered)}" if reading.uncovered else ""
+        found = [named.get(values[v], v) if v in values else v for v in reading.values[:RULES]]
+        found += ["..."] if len(reading.values) > RULES else []
+        lines.append(f"{text} ({reading.confidence:.0%} sure{out}): {', '.join(found) or 'nothing'}")
+    return lines
+
+
+def rule_lines(state: State, kg: KnowledgeGraph) -> list[str]:
+    """Return the best rules, with the name of each entity and relation."""
+    named = {e.id: f"{e.label} [{e.id}]" for e in state.linked if e.label != e.id}
+    rules = [rule.text(named.get(rule.anchor, "")) for rule in state.rules[:RULES]]
+    return [re.sub(r"(?<=-\[).+?(?=\]-)", lambda m: relation_names(kg, [m[0]])[0], rule) for rule in rules]
 
 
 def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:

@@ -37,7 +37,7 @@ from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 SHOWN = 60  # Most relations around the linked entities that a model is shown
 REPLANNED = 3  # Most sub-questions that get a plan of their own in one run
 MARKED_RIGHT = 0.99  # Confidence of a reading that a person marked right
-READINGS = 3  # Most readings that a model may choose from
+READINGS, UNLIKELY = 3, 0.01  # Readings that a model is shown, and may take; how sure one is at least
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
@@ -108,7 +108,8 @@ VARIANTS |= {"for-policy": for_policy, "none": none}
 def shown_readings(state: State, env: Environment) -> tuple[Reading, ...]:
     """Return the readings that a model may choose from; () once `cascade` has carried out the best one."""
     is_shown = not env.context.embedded and env.toolset.name == PYQL.name
-    return state.readings[:READINGS] if is_shown and not is_sure(state.readings, env.context) else ()
+    likely = (r for i, r in enumerate(state.readings[:READINGS]) if r.confidence >= UNLIKELY or not i)
+    return tuple(likely) if is_shown and not is_sure(state.readings, env.context) else ()
 
 
 def toolset_of(state: State, env: Environment) -> Toolset:

@@ -104,26 +104,28 @@ def _seen_nodes(state: State, env: Environment) -> frozenset[str]:
     meanings = (candidate.id for entity in state.linked for candidate in entity.candidates)
     observed = (env.kg.profile.short(node) for node in ends if isinstance(node, IRI))
     anchors = (rule.anchor for rule in state.rules)
-    return frozenset((*values, *state.focus, *observed, *meanings, *anchors, *_planned(state)))
+    return frozenset((*values, *state.focus, *observed, *meanings, *anchors, *_planned(state, env)))
 
 
 def _shown_relations(state: State, env: Environment) -> frozenset[str]:
-    """Return the relations shown by the observation, searches, the plan and solved questions."""
+    """Return the relations shown by the observation, searches and the plan."""
     observed = (env.kg.profile.short(triple.relation) for triple in _observed(state))
     searched = (id for step in state.steps for id in step.feedback.ids.get("search", ()))
     ruled = (relation for rule in state.rules for relation in rule.relations)
-    solved = _NAME.findall(" ".join(example.answers[0] for example in nearest_examples(state, env)))
-    return frozenset((*observed, *searched, *ruled, *solved, *_planned(state)))
+    return frozenset((*observed, *searched, *ruled, *_planned(state, env)))
 
 
 def _observed(state: State) -> list[Triple]:
     return [t for seen in state.observation for t in (seen.triple, seen.through) if t is not None]
 
 
-def _planned(state: State) -> list[str]:
-    """Return the nodes and relations of the reading that is followed."""
-    lines = state.followed.program.splitlines() if state.followed else []
-    return [name for line in lines for name in _NAME.findall(line.partition("(")[2]) if name[0] != "?"]
+def _planned(state: State, env: Environment) -> list[str]:
+    """Return the nodes and relations of readings that are followed or shown, and of solved questions."""
+    readings = shown_readings(state, env) or ((state.followed,) if state.followed else ())
+    lines = [line.partition("(")[2] for reading in readings for line in reading.program.splitlines()]
+    lines += [example.answers[0] for example in nearest_examples(state, env)]
+    found = [value for reading in readings for value in reading.values]
+    return [*found, *(name for line in lines for name in _NAME.findall(line) if name[0] != "?")]
 
 
 def _call_text(step: Step) -> str:

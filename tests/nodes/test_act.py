@@ -12,15 +12,17 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.act import ask_model, auto, carry_out, read_reply, read_values
 from triplewise.nodes.environment import Environment
-from triplewise.nodes.hints import prompt_values
+from triplewise.nodes.hints import prompt_values, rule_lines
 from triplewise.nodes.reasoning import reasoning_memory
 from triplewise.nodes.state import ScoredTriple
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import Triple
+from triplewise.tools.linking.linker import LinkedEntity
 
-from .conftest import GOETHE
+from .conftest import GOETHE, chain
 
 PYQL = TOOLSETS["pyql"]
 Server = Callable[..., OpenAIServer]
@@ -211,6 +213,26 @@ def test_an_id_that_a_hint_has_shown_is_known(
     fact = triple(GOETHE, "P451", "Q78495")
     seen = state(GOETHE, observation=(ScoredTriple(fact, 0.9),), observed=(GOETHE,))
     assert "Q78495" in reasoning_memory(seen, Environment(context)).seen
+
+
+def test_readings_and_rules_have_names_and_ids_that_may_be_used(
+    context: Context, state: Callable[..., State]
+) -> None:
+    rule = Rule(GOETHE, (Atom("P451", True, "x"), Atom("P19", True, "place")))
+    likely = chain(GOETHE, "P451", confidence=0.9, values=("Q78495", "2.5"))
+    planned = state(GOETHE, rules=(rule,), readings=(likely, chain("Q476871", "P840")))
+    planned = planned.model_copy(update={"linked": (LinkedEntity("G", 0, 1, GOETHE, "Goethe", 1.0),)})
+    env = Environment(replace(context, model="openai:none"))
+    values = prompt_values(planned, env)
+    person = "Johann Wolfgang von Goethe [Q5879]"
+    found = "Lili Schöneman [Q78495], 2.5"
+    assert values["readings"]() == [f"{person} -[P451 (unmarried partner)]-> ?x1 (90% sure): {found}"]
+    assert rule_lines(planned, env.kg) == [
+        "Goethe [Q5879] -[P451 (unmarried partner)]-> ?x -[P19 (place of birth)]-> ?place"
+    ]
+    memory = reasoning_memory(planned, env)
+    assert {"Q78495", GOETHE} <= memory.seen
+    assert {"P451", "P19"} <= memory.shown
 
 
 def test_without_a_linker_the_agent_searches(context: Context, openai_server: Server) -> None:

@@ -176,7 +176,9 @@ def test_solved_questions_like_this_one_are_shown(graph: str, tmp_path: Path) ->
     assert rest.startswith("In which state does Ume lie?\nSELECT ?s WHERE { Ume inState ?s }\n")
     assert "add_fact(Tel, inState, ?s)" not in turn, "never the question itself"
     assert "Wex, visit" not in turn, "only what was right"
-    assert {"inState", "foundedBy"} <= reasoning_memory(state, env).shown
+    memory = reasoning_memory(state, env)
+    assert {"inState", "foundedBy"} <= memory.shown
+    assert {"Rua", "Ume"} <= memory.seen
 
 
 def test_what_was_marked_right_is_an_example(

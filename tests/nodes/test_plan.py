@@ -202,7 +202,9 @@ def test_a_model_may_take_a_reading_as_its_query(
     graph = build_graph("agent", plan="readings")
     state = State.model_validate(graph.invoke({"question": QUESTION}, context=context))
     assert state.answer is not None
-    assert all("1. Alien -[directed by]-> ?directed_by" in request.text for request in server.requests)
+    assert all(
+        "1. Alien [alien] -[directedBy (directed by)]-> ?dir" in request.text for request in server.requests
+    )
     if "take(1)" in reply:
         assert (state.answer.labels, state.answer.usage.calls) == (("Ridley Scott",), 1)
     elif "take" in reply:
