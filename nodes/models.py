@@ -11,7 +11,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -41,8 +41,10 @@ Messages = Sequence[Mapping[str, str]] | str  # `{"role": "user", "content": "..
 
 MALFORMED_RETRIES = 2  # Retries after a reply that is not a chat completion, which the client does not retry
 MAX_TOKENS = 1024  # Most tokens of a reply where nothing sets a limit
-CHARACTERS = 16  # A reply is read up to so many characters per token: servers need not keep to the limit
-BATCH, CACHED_TEXTS = 256, 2_000  # Texts per embedding request, and texts whose vectors are cached
+# A reply is read up to so many characters of text per token, and bytes per token plus a constant
+CHARACTERS, BYTES, OTHER_BYTES = 16, 1024, 2**20
+# Texts per embedding request, texts whose vectors are cached, most bytes of a reply with vectors
+BATCH, CACHED_TEXTS, LONGEST_VECTORS = 256, 2_000, 64 * 2**20
 # Optional parameters of a request, and how providers report that a model does not support one or its value
 _OPTIONAL = ("max_tokens", "parallel_tool_calls", "reasoning_effort", "stop", "temperature")
 _REFUSED = re.compile(
@@ -85,6 +87,27 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float | None:
     return float(input_tokens * price["input"] + output_tokens * price["output"]) / 1e6
 
 
+class ReplyTooLongError(Exception):
+    """A server sent more bytes than a reply within the token limit can have."""
+
+
+class _Limited(httpx.AsyncByteStream):
+    """A response body that raises `ReplyTooLongError` after `left` bytes."""
+
+    def __init__(self, whole: Any, left: int) -> None:
+        self.whole, self.left = whole, left
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self.whole:
+            self.left -= len(chunk)
+            if self.left < 0:
+                raise ReplyTooLongError("more bytes than a reply takes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self.whole.aclose()
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A model on an OpenAI-compatible server. The key is never shown."""
@@ -102,11 +125,19 @@ class Server:
         parts = urlsplit(self.base_url)
         return f"the model server at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"
 
-    def client_settings(self) -> dict[str, Any]:
-        """Return settings of langchain-openai's asynchronous clients."""
-        limits = httpx.Limits(max_connections=1000, max_keepalive_connections=100)
-        # A client of our own: LangChain's would be shared with forked processes.
-        client = httpx.AsyncClient(limits=limits, follow_redirects=True)
+    def client_settings(self, most_bytes: int) -> dict[str, Any]:
+        """Return settings for a langchain-openai client that reads at most `most_bytes` of a reply."""
+
+        async def limit(response: httpx.Response) -> None:
+            response.headers.pop("content-encoding", None)  # do not decompress: few bytes can become many
+            response.stream = _Limited(response.stream, most_bytes)
+
+        client = httpx.AsyncClient(
+            event_hooks={"response": [limit]},
+            headers={"Accept-Encoding": "identity"},
+            limits=httpx.Limits(max_connections=1000, max_keepalive_connections=100),
+            follow_redirects=True,
+        )
         own = {name: getattr(self, name) for name in ("model", "base_url", "timeout", "max_retries")}
         return {**own, "api_key": SecretStr(self.api_key), "http_async_client": client}
 
@@ -164,9 +195,10 @@ def _opened(
     if server is not None:
         from langchain_openai.chat_models.base import BaseChatOpenAI
 
+        client = server.client_settings(OTHER_BYTES + BYTES * given.get("max_tokens", MAX_TOKENS))
         # This client sends `max_tokens`, which most servers know; `ChatModel` renames it where it is refused.
         plain = {"use_responses_api": False, "stream_usage": True, "http_socket_options": ()}
-        return ChatModel(BaseChatOpenAI(**server.client_settings(), **given, **plain), name, server)
+        return ChatModel(BaseChatOpenAI(**client, **given, **plain), name, server)
     from langchain_classic.chat_models import init_chat_model
     from langchain_core._api import suppress_langchain_deprecation_warning
 
@@ -226,6 +258,8 @@ class ChatModel:
             bound: Any = chat.bind_tools(tools) if tools else chat
             try:
                 message: AIMessage = await bound.ainvoke(messages, **sent)
+            except ReplyTooLongError:
+                return AIMessage("", response_metadata={"finish_reason": "length"})
             except Exception as error:  # every provider's package has errors of its own
                 name = refused_parameter(error)
                 if name in sent or getattr(chat, name, None) is not None:
@@ -251,8 +285,7 @@ class ChatModel:
     def _read(self, message: AIMessage, asked: Sequence[Any], tools: list[Any], stop: Sequence[str]) -> Reply:
         """Return a message as a `Reply`; tokens are estimated where the server reports none."""
         text, used = self._text(message), dict[str, Any](message.usage_metadata or {})
-        longest = CHARACTERS * self._max_tokens
-        is_cut = len(str(message.text)) > longest
+        is_cut = len(str(message.text)) > CHARACTERS * self._max_tokens
         counts = used.get("input_tokens", 0), used.get("output_tokens", 0)
         if estimated := not (any(counts) and all(isinstance(n, int) and n >= 0 for n in counts)):
             written = [message.model_copy(update={"content": text})]
@@ -264,6 +297,7 @@ class ChatModel:
         ends = [at for word in stop if word and (at := text.find(word)) >= 0]
         # Anthropic and Ollama have other names for the finish reason.
         reasons = {str(message.response_metadata.get(f"{n}_reason")) for n in ("finish", "stop", "done")}
+        longest = CHARACTERS * self._max_tokens
         invalid = ((c["name"] or "", _clean((c["args"] or "")[:longest])) for c in message.invalid_tool_calls)
         called = ((c["name"], _clean(json.dumps(c["args"], ensure_ascii=False))) for c in message.tool_calls)
         return Reply(
@@ -283,7 +317,8 @@ class OpenAIEncoder(Encoder):
         super().__init__(f"openai:{server.model}@{server.where.rpartition(' ')[2]}", 0, CACHED_TEXTS)
         from langchain_openai import OpenAIEmbeddings
 
-        settings, self.server = server.client_settings(), server
+        settings = server.client_settings(LONGEST_VECTORS)
+        self.server = server
         self._client = OpenAIEmbeddings(check_embedding_ctx_length=False, chunk_size=BATCH, **settings)
 
     @property
@@ -397,8 +432,8 @@ def explained(
         advice = "is the server running, and is its address right?"
         return ConfigurationError(f"{where} cannot be reached ({words}): {advice}")
     if status is None:
-        unread = f"did not send a {expected} ({type(error).__name__}: {words})"
-        problem = unread if is_malformed(error) else words
+        is_unread = is_malformed(error) or isinstance(error, ReplyTooLongError)
+        problem = f"did not send a {expected} ({type(error).__name__}: {words})" if is_unread else words
         return ModelUnavailableError(f"{where} {problem}")
     about, advice = f"{code} {words}".lower(), ""
     kind: type[errors.TriplewiseError] = ConfigurationError

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import ModuleSpec
@@ -390,3 +392,24 @@ def test_a_reply_without_end_is_cut_before_it_is_read(openai_server: Start, piec
     assert len(reply.text) <= 16 * 1024
     assert reply.truncated
     assert time.monotonic() - start < 10.0
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_a_server_that_sends_without_end_is_given_up_early(
+    openai_server: Start, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    block = zlib.compress(bytes(2**24), wbits=31) if encoding == "gzip" else b" " * 2**16
+    sent = list[int]()
+
+    def flood(handler: Any, body: Any) -> None:
+        handler.send_head(200, "application/json", {"Content-Encoding": encoding})
+        with contextlib.suppress(OSError):
+            while len(sent) < 2**14:
+                handler.wfile.write(block)
+                sent.append(len(block))
+
+    server = openai_server(["never"])
+    monkeypatch.setattr(server.handler, "post", flood)
+    reply = model_on(server, max_tokens=64).reply(QUESTION)
+    assert (reply.text, reply.truncated, reply.usage.estimated) == ("", True, True)
+    assert sum(sent) < 2**26
