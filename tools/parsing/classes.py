@@ -32,15 +32,12 @@ KEPT_PATHS, KEPT_ENDS = 100_000, 2_000  # pairs of ends whose paths are kept, an
 
 @dataclass(frozen=True, slots=True)
 class Class:
-    """A class of nodes with its names, the best first; `real`: of entities, not literals.
-
-    `steps`: of one that the graph does not name: what leads to its members, which have no other class.
-    """
+    """A class of nodes with its names, the best first."""
 
     names: tuple[str, ...]
-    real: bool
-    iri: IRI | None = None
-    steps: tuple[Step, ...] = ()
+    real: bool  # of entities, not literals
+    iri: IRI | None = None  # where the graph names it
+    steps: tuple[Step, ...] = ()  # where it does not: what leads to its members, which have no other class
 
 
 class Lazy(dict[int, T]):
@@ -109,10 +106,8 @@ class Classes:
         best: dict[Path, float] = {}
         for c in self._largest(b) & leaving.keys():
             for step, share in leaving[c].items():
-                back = max(
-                    (arriving[d].get((step[0], -step[1]), 0.0) for d in a & arriving.keys()), default=0.0
-                )
-                best[(step,)] = max(best.get((step,), 0.0), share + back)
+                shares = (arriving[d].get((step[0], -step[1]), 0.0) for d in a & arriving.keys())
+                best[(step,)] = max(best.get((step,), 0.0), share + max(shares, default=0.0))
         if len(best) < PATHS:
             middle = [c for c in leaving.keys() & arriving.keys() - b if self.classes[c].real]
             first = ((share, c, one) for c in middle for one, share in leaving[c].items())

@@ -15,8 +15,7 @@ from triplewise.tools.parsing.denotation import Denotation
 from triplewise.tools.parsing.query import Comparison, Function, Number, Query, Set
 
 Features: TypeAlias = list[tuple[str, float]]
-Similarity: TypeAlias = NDArray[np.float32]
-"""How well words go with each relation of the index, by its number."""
+Similarity: TypeAlias = NDArray[np.float32]  # how well words go with each relation, by its number
 
 
 def f(**values: float) -> Features:
@@ -59,22 +58,16 @@ OperatorName: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator:
-    """A word or phrase that composes: "how many", "longest", "more than", "or more", "not".
-
-    `sign` is 1 for most and -1 for least; of an ordinal, its number ("second": 2). `similarity`: how well the
-    words go with each relation ("longest" with length), None where they name no quantity. `turned`: relations
-    of which they mean the opposite ("oldest" is little of a year, and much of an age). `others`: relations
-    that are certainly another quantity. `rank` and `count`: "the second longest", "the three longest".
-    """
+    """A word or phrase that composes: "how many", "longest", "more than", "or more", "not"."""
 
     name: OperatorName
-    sign: int = 1
+    sign: int = 1  # 1 for most, -1 for least; of an ordinal, its number ("second": 2)
     comparison: Comparison | None = None
-    similarity: Similarity | None = None
-    turned: frozenset[int] = frozenset()
-    others: frozenset[int] = frozenset()
-    rank: int = 1
-    count: int = 1
+    similarity: Similarity | None = None  # of words that name a quantity ("longest") with each relation
+    turned: frozenset[int] = frozenset()  # relations of which they mean the opposite ("oldest" of a year)
+    others: frozenset[int] = frozenset()  # relations that are certainly another quantity
+    rank: int = 1  # "the second longest": 2
+    count: int = 1  # "the three longest": 3
 
     def fits(self, relation: int) -> float:
         """How well a relation goes with the operator's words, 0 to 1."""
@@ -92,21 +85,14 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Modifier:
-    """An operator with its operand, which waits for a set: "more than | 300", "or | Oregon".
-
-    Attributes:
-        part: the operand. relation: of the quantity, of the links or of what is shared, where it is named.
-        value: what is compared with: a number, literals of the relation, or None for things that have one.
-        upper: the other end of an interval ("between 3 and 5").
-        function: of the values of linked things ("the highest | average salary").
-    """
+    """An operator with its operand, which waits for a set: "more than | 300", "or | Oregon"."""
 
     word: Operator
-    part: Derivation | None = None
-    relation: int | None = None
-    value: Number | Set | None = None
-    upper: Number | None = None
-    function: Function = "count"
+    part: Derivation | None = None  # the operand
+    relation: int | None = None  # of the quantity, of the links or of what is shared, where it is named
+    value: Number | Set | None = None  # to compare with; None: the value that the operand has
+    upper: Number | None = None  # the other end of an interval ("between 3 and 5")
+    function: Function = "count"  # of the values of linked things ("the highest | average salary")
 
 
 @dataclass(slots=True, eq=False)
@@ -115,9 +101,7 @@ class Derivation:
 
     `kind` tells sets apart: anchors are "entity", "literal", "value", "class", "members", "having", "range",
     "boolean" or "chain"; composed ones "join", "inverse", "and", "bridge", "superlative", "filter", "minus"
-    or "union". `meaning` is the number of a relation or class, the `Number` of a value, an `Operator` or a
-    `Modifier`. `head` is the token where the phrase that names the result begins; `mentions` are the nodes
-    that are named.
+    or "union".
     """
 
     category: Category
@@ -126,16 +110,14 @@ class Derivation:
     features: Features
     query: Query | None = None
     denotation: Denotation | None = None
-    meaning: Any = None
+    meaning: Any = None  # number of a relation or class, `Number` of a value, `Operator` or `Modifier`
     kind: str = ""
-    head: int = -1
-    mentions: frozenset[int] = frozenset()
+    head: int = -1  # the token where the phrase that names the result begins
+    mentions: frozenset[int] = frozenset()  # the nodes that are named
     parts: tuple[Derivation, ...] = ()
     score: float = 0.0
-    slot: str = field(init=False, default="")
-    """What rules are looked up by: the category, or the name of the operator."""
-    classes: frozenset[int] | None = field(init=False, default=None)
-    """The classes of a set, once `Composer.classes` has looked."""
+    slot: str = field(init=False, default="")  # what rules are looked up by: category, or operator's name
+    classes: frozenset[int] | None = field(init=False, default=None)  # once `Composer.classes` has looked
 
     def __post_init__(self) -> None:
         self.slot = self.kind if self.category is Category.OPERATOR else self.category.value

@@ -90,13 +90,7 @@ def with_names(turn: Turn, kg: KnowledgeGraph) -> Turn:
 
 
 class FollowUp:
-    """A message after some turns, oldest first; `unclear` is one before it that lacked a name.
-
-    Attributes:
-        reference: its word that stands for something.
-        purpose: whether it asks for an answer, or for the proof or the query of the answer before.
-        is_alone: whether it leans on nothing before it; "and which of Italy?" does.
-    """
+    """A message after some turns, oldest first; `unclear` is one before it that lacked a name."""
 
     def __init__(
         self, message: str, turns: Sequence[Turn], kg: KnowledgeGraph, encoder: Encoder, unclear: str = ""
@@ -111,13 +105,14 @@ class FollowUp:
         self._names = [e for e in sorted(linked, key=lambda e: e.start) if self._is_name(e)]
         found, low = _reference(self._text), [*self._text.lower().split(), ""]
         is_named = found and found.kind != "set" and any(e.end <= found.match.start() for e in self._names)
-        self.reference = None if is_named else found
+        self.reference = None if is_named else found  # its word that stands for something
         first = low[1] if _is_preposition(low[0]) else low[0]
         # A question or an order of its own, no fragment of one.
         self._is_clause = first in word_list("asking") | word_list("orders") or low[0] in word_list("verbs")
-        kinds: list[Purpose] = [kind for kind in ("proof", "query") if turns and _whole(kind, self._text)]
-        self.purpose: Purpose = kinds[0] if kinds else "question"
-        is_part = bool(opening) and _is_preposition(self._rest)
+        self.purpose: Purpose = "question"  # or the proof or the query of the answer before
+        if turns and (_whole("proof", self._text) or _whole("query", self._text)):
+            self.purpose = "proof" if _whole("proof", self._text) else "query"
+        is_part = bool(opening) and _is_preposition(self._rest)  # "and which of Italy?" leans on the last one
         self.is_alone = self._is_clause and bool(self._names) and not (self.reference or is_part)
 
     @property

@@ -16,16 +16,11 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 class Thresholds(NamedTuple):
-    """What the cosines of an encoder mean.
+    """What the cosines of an encoder mean."""
 
-    Attributes:
-        same: two texts name the same; words that are forms of one another are this similar.
-        named: a word names a relation. unrelated: below it, a word has nothing to do with a relation.
-    """
-
-    same: float
-    named: float
-    unrelated: float
+    same: float  # two texts name the same; words that are forms of one another are this similar
+    named: float  # a word names a relation
+    unrelated: float  # below it, a word has nothing to do with a relation
 
     @property
     def alike(self) -> float:

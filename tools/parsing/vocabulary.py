@@ -26,10 +26,8 @@ SHORT = 3  # letters of words that are no correction of others
 class Vocabulary:
     """The names of relations and classes of an index, made once.
 
-    Attributes:
-        relations, inverse, classes: names of relations, of the way back ("child of" for parent), of classes.
-        words: the words of all names in the singular, and the adjectives of degree: what is no rare word.
-        by_stems, by_head, by_part: all words, the last, and any word of a class's name -> the classes.
+    `words`: of all names in the singular, and the adjectives of degree: what is no rare word.
+    `by_stems`, `by_head`, `by_part`: all words, the last, and any word of a class's name -> the classes.
     """
 
     def __init__(self, index: GraphIndex) -> None:
@@ -41,9 +39,7 @@ class Vocabulary:
         self.classes = Names(index, names, len(index.classes))
         texts = [*self.relations.texts, *self.classes.texts]
         self.words = {singular(word) for name in texts for word in name.split()} | set(lexicon().adjectives)
-        self.by_stems: dict[str, set[int]] = defaultdict(set)
-        self.by_head: dict[str, set[int]] = defaultdict(set)
-        self.by_part: dict[str, set[int]] = defaultdict(set)
+        self.by_stems, self.by_head, self.by_part = (defaultdict[str, set[int]](set) for _ in range(3))
         for number, name in names:
             stems = [singular(word) for word in name.split()]
             self.by_stems[key(stems)].add(number)
@@ -54,9 +50,9 @@ class Vocabulary:
     @classmethod
     def of(cls, index: GraphIndex) -> Vocabulary:
         """The vocabulary of an index, made at its first question."""
-        if (found := index.kept.get("vocabulary")) is None:
-            found = index.kept["vocabulary"] = cls(index)
-        return cast(Vocabulary, found)
+        if "vocabulary" not in index.kept:
+            index.kept["vocabulary"] = cls(index)
+        return cast(Vocabulary, index.kept["vocabulary"])
 
     @cached_property
     def words_by_letter(self) -> Mapping[str, list[str]]:
