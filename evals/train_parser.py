@@ -36,8 +36,7 @@ from triplewise.tools.parsing import learn
 from triplewise.tools.parsing.confidence import FILE, is_answer, trust_features
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.learn import Example, Features, Vocabulary, shares, train
-from triplewise.tools.parsing.query import Nodes, Query
-from triplewise.tools.parsing.reading import parts_of
+from triplewise.tools.parsing.query import Nodes, Query, parts_of
 from triplewise.tools.retrieval.encoder import open_encoder
 
 MADE = 0.4  # share of the questions that are asked once more of a graph without what they need

@@ -27,16 +27,12 @@ MatchKind = OneOf["entity", "class", "relation"]
 KINDS: tuple[MatchKind, ...] = ("entity", "class", "relation")
 
 MOST_READ = 20_000  # classes and relations of a KG that are read; one with more is searched among these
-FEW_RELATIONS, LONGEST_LOOK = 1_000, 5.0
-"""Relations of an endpoint that are read, and the seconds it has to list them; of one with more, none are."""
+FEW_RELATIONS, LONGEST_LOOK = 1_000, 5.0  # relations of an endpoint, or none; seconds it has to list them
 LEAST_ALIKE = 0.7  # likeness of names by their words from which they are shown whatever vectors say
 OUTLYING = 3.0  # standard deviations above the mean of the vocabulary from which a vector stands out
 MOST_BEHIND = 0.3  # how much less alike than the best name another may be to be shown
 TYPES = 2  # classes shown of a node
-CLOSE, ALIKE = (
-    0.75,
-    0.8,
-)  # likeness of a name to a text, and of one word to another, from which they are close
+CLOSE, ALIKE = 0.75, 0.8  # likeness of a name to a text, and of two words, from which they are close
 UNUSED = 0.2  # how much less alike a name without any facts is taken to be
 LANGUAGE_NAMES = {"en": "English", "de": "German", "fr": "French", "es": "Spanish"}
 

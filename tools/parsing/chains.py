@@ -1,13 +1,10 @@
 """Chains of relations around a named entity, as derivations of a question (the paths of SymAgent 4.1).
 
-The grammar joins relations that words name one by one. A chain is found the other way round: it is grown from
-the entity over the relations that the graph has there, and scored by how well the words of the question and
-its relations account for each other (an alignment): each content word is covered by some relation, each
-relation by a word of its own, and the end is of the kind that is asked for. So a chain may be read from words
-that stand in any order and name its relations loosely. Learned weights rank it among all other derivations.
-
-Paths are simple, as the closed paths that SymAgent samples: a relation walked there and back does not come
-back to the entity.
+The grammar joins relations that words name one by one. A chain is grown from the entity over the relations
+that the graph has there, and scored by an alignment: each content word is covered by some relation, each
+relation by a word of its own, and the end is of the kind that is asked for. So words may stand in any order
+and name its relations loosely. Learned weights rank it among all other derivations. Paths are simple, as
+those that SymAgent samples: a relation walked there and back does not come back to the entity.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from triplewise.tools.language.text import singular
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.derivation import Category, Derivation, Features
 from triplewise.tools.parsing.index import GraphIndex
-from triplewise.tools.parsing.query import And, Image, Minus, Nodes, Path, Set
+from triplewise.tools.parsing.query import And, Image, Minus, Nodes, Path, Set, Step
 from triplewise.tools.parsing.question import Question
 from triplewise.tools.parsing.relations import Edges
 from triplewise.tools.parsing.similarity import thresholds_of, walked_text
@@ -41,10 +38,8 @@ Seeds: TypeAlias = Callable[[str, Sequence[LinkedEntity]], Sequence[Rule]]
 """The rules that seed questions show for a question and its entities."""
 
 BEAM, HOPS = 12, 3  # Chains of each length that grow on, and relations of the longest
-FINISHED, KEPT = 40, 8
-"""Chains of each length whose ends are looked at, and those of one entity that become derivations."""
-LARGEST, LOOKED_AT = 20_000, 2_000
-"""Nodes at the end of a chain above which it does not grow on, and those whose relations are looked at."""
+FINISHED, KEPT = 40, 8  # Chains of each length that are finished, and of an entity that become derivations
+LARGEST, LOOKED_AT = 20_000, 2_000  # Nodes at an end that grows on, and those whose relations are looked at
 MENTIONS, NODES = 3, 2  # Mentions of a question around which chains are grown, and nodes of one name
 OF_KIND = 0.35  # Least cosine of a class that is of the kind that "who", "where" or "when" asks for
 COMMON = 0.4  # What a word is worth that may name every relation
@@ -54,10 +49,15 @@ WORD, RELATION, FLOOR, END = 0.9, 1.1, 1.0, 0.6
 similarity below which a relation costs more than it earns, and the weight of the end."""
 
 
+def step_of(number: int) -> Step:
+    """The step of a number: 2 * relation, and 1 more where it is walked backwards."""
+    return number >> 1, -1 if number & 1 else 1
+
+
 class _Partial(NamedTuple):
     """A chain with its alignment."""
 
-    steps: tuple[int, ...]  # 2 * relation, and 1 more where it is walked backwards
+    steps: tuple[int, ...]  # by number: see `step_of`
     denotation: frozenset[int]
     words: Matrix  # best similarity of each content word
     free: Matrix  # words that no relation has for its own
@@ -67,7 +67,7 @@ class _Partial(NamedTuple):
     @property
     def path(self) -> Path:
         """Its relations with their directions."""
-        return tuple((step >> 1, -1 if step & 1 else 1) for step in self.steps)
+        return tuple(map(step_of, self.steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class ChainGrower:
 
     def _extended(self, node: int, partial: _Partial, step: int, is_whole: bool) -> _Partial:
         """A chain longer by one step; a relation walked there and back does not come back to the entity."""
-        found = self._index.apply(step >> 1, -1 if step & 1 else 1, partial.denotation)
+        found = self._index.apply(*step_of(step), partial.denotation)
         if len(partial.steps) == 1 and step == partial.steps[0] ^ 1:
             found = self._index.keep(found - {node})
         row = self._table[step]

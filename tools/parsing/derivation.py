@@ -3,7 +3,7 @@ features."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias, cast
@@ -23,11 +23,12 @@ def f(**values: float) -> Features:
     return [(name, float(value)) for name, value in values.items() if value]
 
 
-def summed(features: Features, into: dict[str, float]) -> dict[str, float]:
-    """Sums of features by name, to which more are added."""
+def summed(features: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """The sums of features by name."""
+    sums: dict[str, float] = {}
     for name, value in features:
-        into[name] = into.get(name, 0.0) + value
-    return into
+        sums[name] = sums.get(name, 0.0) + value
+    return sums
 
 
 class Category(StrEnum):
@@ -132,12 +133,11 @@ class Derivation:
         """What a set stands for."""
         return cast(frozenset[int], self.denotation)
 
-    def all_features(self, into: dict[str, float] | None = None) -> dict[str, float]:
-        """The sums of the features of all nodes."""
-        out = summed(self.features, {} if into is None else into)
+    def all_features(self) -> Iterator[tuple[str, float]]:
+        """The features of all nodes."""
+        yield from self.features
         for part in self.parts:
-            part.all_features(out)
-        return out
+            yield from part.all_features()
 
     def leaves(self) -> Iterator[Derivation]:
         """The anchors that the derivation is made of, from left to right as they were combined."""

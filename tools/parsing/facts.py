@@ -68,24 +68,19 @@ def is_read(relation: str, profile: Profile) -> bool:
 class SortedFacts:
     """Facts by what they are for: names, classes, or relations between numbered nodes.
 
-    Attributes:
-        ids: node -> its number. terms, is_literal: by number. named: number -> names, best first.
-        names: node, class or relation -> names with their rank, lower first.
-        types: nodes with a class of theirs. parents: class -> the classes right above it.
-        edges: relation -> subject << 32 | object of its facts, sorted.
-        first_alone: the number of the first node that has a name and nothing else.
+    `terms`, `is_literal`: by number; `named`: number -> names, best first.
     """
 
     def __init__(self, facts: Facts, profile: Profile) -> None:
-        self.profile, self.ids = profile, dict[bytes, int]()
-        self.names: dict[bytes, list[tuple[int, str]]] = defaultdict(list)
-        self.types: list[tuple[int, bytes]] = []
-        self.parents: dict[bytes, set[bytes]] = defaultdict(set)
-        self.edges: dict[str, NDArray[np.int64]] = {}
+        self.profile, self.ids = profile, dict[bytes, int]()  # node -> its number
+        self.names: dict[bytes, list[tuple[int, str]]] = defaultdict(list)  # with their rank, lower first
+        self.types: list[tuple[int, bytes]] = []  # nodes with a class of theirs
+        self.parents: dict[bytes, set[bytes]] = defaultdict(set)  # class -> the classes right above it
+        self.edges: dict[str, NDArray[np.int64]] = {}  # relation -> subject << 32 | object of facts, sorted
         for relation, pairs in facts:
             self._take(relation, pairs)
+        # From here on nodes have a name and nothing else: a question may name them, though in vain.
         self.first_alone = len(self.ids)
-        # Nodes that have a name and nothing else: a question may name them, though in vain.
         classes = {of for _, of in self.types} | set(self.parents).union(*self.parents.values())
         relations = {IRI(relation).n3().encode() for relation in self.edges}
         known = classes | relations | self.ids.keys()

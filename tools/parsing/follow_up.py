@@ -19,7 +19,7 @@ from triplewise.tools.kg.vocabulary import find_classes
 from triplewise.tools.language.lexicon import lexicon, section, word_list
 from triplewise.tools.linking.linker import LinkedEntity, kind_of, link
 from triplewise.tools.linking.search import node_types
-from triplewise.tools.parsing.similarity import nearest_kinds, thresholds_of, words_encoder
+from triplewise.tools.parsing.similarity import thresholds_of, words_encoder
 from triplewise.tools.retrieval.encoder import Encoder
 
 Purpose = Literal["question", "proof", "query"]
@@ -246,9 +246,13 @@ class FollowUp:
         return [text.lower() for text in (node_types(self._kg, [iri]).get(iri, ()) if iri else ())]
 
     def _kinds(self, id_: str) -> set[str]:
-        """Return the kinds of an entity: person, place, ..., "" for no other."""
+        """Return the kinds of an entity whose prototype words are nearest to its classes; "" for no other."""
+        if not (nouns := self._types(id_)):
+            return {""}
+        prototypes = [(kind, word) for kind, words in section("things").items() for word in words]
         least, encoder = thresholds_of(self._encoder).named, words_encoder(self._encoder)
-        return set(nearest_kinds(encoder, self._types(id_), least) or [""])
+        cosines = encoder.encode(nouns) @ encoder.encode([word for _, word in prototypes]).T
+        return {prototypes[row.argmax()][0] if row.max() >= least else "" for row in cosines}
 
     def _is_class(self, mention: str) -> bool:
         return mention == mention.lower() and bool(find_classes(self._kg, mention))

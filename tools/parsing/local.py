@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Literal, Term, text
-from triplewise.tools.kg.protocol import KnowledgeGraph, batches, memory_of, terms_n3
+from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches, memory_of, terms_n3
 from triplewise.tools.kg.vocabulary import find_classes
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.language.text import singular, tokens
@@ -52,13 +52,9 @@ def index_for(
 def local_index(kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Iterable[IRI]) -> GraphIndex:
     """The index of what lies within two relations of some entities, and of classes that a question names."""
     asked = question, tuple(islice(dict.fromkeys(nodes), NODES)), getattr(encoder, "shared", encoder).name
-    memory = memory_of(kg, "local indexes")
-    index: GraphIndex | None = memory.get(asked)
-    if index is None:
-        index = GraphIndex(_facts_around(kg, question, asked[1]), kg, encoder, is_part=True)
-        if len(memory) >= REMEMBERED:
-            memory.clear()
-        memory[asked] = index
+    kept: LRUCache[object, GraphIndex] = memory_of(kg, "local indexes").setdefault("", LRUCache(REMEMBERED))
+    if (index := kept.get(asked)) is None:
+        index = kept[asked] = GraphIndex(_facts_around(kg, question, asked[1]), kg, encoder, is_part=True)
     return index
 
 

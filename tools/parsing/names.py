@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import cast
 
 from triplewise.tools.core.terms import Literal
@@ -71,7 +72,8 @@ class _Names:
             capital = start > 0 and end - start == 1 and question.tokens[start].capital
             if not (question.content(start, end) or capital or span in marked):
                 continue
-            if any(_crosses(span, other) for other in marked & self._complete):
+            crossed = (a for a in marked & self._complete if span[0] < a[1] and a[0] < span[1])
+            if any(other != span for other in crossed):
                 continue
             for how, nodes in self._called(question.folded[start:end]).items():
                 if only in (None, how):
@@ -131,7 +133,8 @@ class _Names:
             if span is not None and (changed is None or not changed.isdisjoint(places)):
                 found[span, hows[0]].add(node)
             elif span is None and is_part and changed is None:
-                run = _first_run(places)
+                gaps = (i for i, (a, b) in enumerate(pairwise(places), 1) if b - a > 1)
+                run = places[: next(gaps, len(places))]
                 if any(self._is_rare(i) for i in run):
                     found[(run[0], run[-1] + 1), hows[1]].add(node)
         for (span, how), nodes in sorted(found.items(), key=lambda item: item[0][1] == "part"):
@@ -236,17 +239,3 @@ class _Names:
                     )  # fmt: skip
         if nodes and not common and (complete or how == "literal"):
             question.named.update(range(start, end))
-
-
-def _crosses(span: Span, marked: Span) -> bool:
-    """Whether a span touches a marked one and is not that one."""
-    return span != marked and span[0] < marked[1] and marked[0] < span[1]
-
-
-def _first_run(places: Sequence[int]) -> list[int]:
-    """The first places that follow each other without a gap."""
-    run = [places[0]]
-    for place in places[1:]:
-        if place - run[-1] <= 1:
-            run.append(place)
-    return run

@@ -12,6 +12,7 @@ from triplewise.tools.parsing.derivation import Category, Operator, OperatorName
 from triplewise.tools.parsing.query import Comparison
 from triplewise.tools.parsing.question import Question, Span
 
+# Operators of the lexicon that go by another name here: name, sign, comparison.
 LISTED: Mapping[str, tuple[OperatorName, int, Comparison | None]] = {
     "more": ("comparison", 1, "gt"), "less": ("comparison", 1, "lt"),
     "at_least": ("comparison", 1, "ge"), "at_most": ("comparison", 1, "le"),
@@ -20,7 +21,6 @@ LISTED: Mapping[str, tuple[OperatorName, int, Comparison | None]] = {
     "most": ("most", 1, None), "least": ("most", -1, None),
     "commonest": ("commonest", 1, None), "rarest": ("commonest", -1, None),
 }  # fmt: skip
-"""Operators of the lexicon that go by another name here: name, sign, comparison."""
 NOT_FIRST = frozenset({"or", "and", "same"})  # They join what is before and behind them
 THAN = 4  # Words that may stand between "more" and "than"
 

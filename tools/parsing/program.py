@@ -361,10 +361,23 @@ class _Writer:
         self.program = self.program.add_filter(value, OPERATORS[comparison], literal, kind)
 
     def _literal(self, value: Node, number: q.Number) -> tuple[Literal, Kind]:
-        if (relation := self.relations.get(value)) is None:
-            return number_literal(number, "")
-        literal, kind = number_literal(number, self.index.rels[relation].dtype)
-        return literal, kind or self.kind(((relation, 1),))
+        """Return the literal of a number, date or time, and how values of a variable are compared with it."""
+        relation = self.relations.get(value)
+        quantity = "" if relation is None else self.index.rels[relation].dtype
+        if (number.kind == "time" and quantity != "time") or (number.kind == "date" and quantity == "time"):
+            given = number.text or number.value
+            raise ActionError("bad_comparison", f"{given} is not compared with a {quantity or 'node'}")
+        if quantity == "time":
+            hours, minutes = divmod(round(number.value * 60), 60)
+            return text(f"{hours:02d}:{minutes:02d}:00"), "text"
+        if quantity == "date" and number.text and (date := read_bare(number.text)):
+            return date, "date"
+        amount = float(number.value)
+        written, datatype = (
+            (str(int(amount)), "integer") if amount.is_integer() else (repr(amount), "decimal")
+        )
+        own: Kind = "" if relation is None else self.kind(((relation, 1),))
+        return Literal(written, XSD + datatype), "date" if quantity == "date" else own
 
     def _compared(self, query: q.Compared, target: Node) -> None:
         of, path, comparison, value = query.of, query.path, query.comparison, query.value
@@ -450,18 +463,3 @@ class _Writer:
         if len(items) < len(inside.program.clauses):
             raise ActionError("bad_pattern", "a pattern takes no negations")
         return items
-
-
-def number_literal(number: q.Number, quantity: str) -> tuple[Literal, Kind]:
-    """Return the literal of a number, date or time, and how values of a kind are compared with it."""
-    if (number.kind == "time" and quantity != "time") or (number.kind == "date" and quantity == "time"):
-        given = number.text or number.value
-        raise ActionError("bad_comparison", f"{given} is not compared with a {quantity or 'node'}")
-    if quantity == "time":
-        hours, minutes = divmod(round(number.value * 60), 60)
-        return text(f"{hours:02d}:{minutes:02d}:00"), "text"
-    if quantity == "date" and number.text and (date := read_bare(number.text)):
-        return date, "date"
-    value = float(number.value)
-    written, datatype = (str(int(value)), "integer") if value.is_integer() else (repr(value), "decimal")
-    return Literal(written, XSD + datatype), "date" if quantity == "date" else ""

@@ -7,12 +7,12 @@ hashable: two derivations that ask for the same are found by equality.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
-Step: TypeAlias = tuple[int, int]
-"""A relation of the index and the direction it is walked: 1 from subject to object, -1 backwards."""
+Step: TypeAlias = tuple[int, int]  # a relation of the index; 1: from subject to object, -1: backwards
 Path: TypeAlias = tuple[Step, ...]
 Function: TypeAlias = Literal["count", "sum", "average"]
 Comparison: TypeAlias = Literal["gt", "lt", "ge", "le", "eq"]
@@ -193,14 +193,15 @@ Set: TypeAlias = (
 Query: TypeAlias = Set | Count | Aggregate | Exists | Grouped
 
 
+def parts_of(tree: object) -> Iterator[Tree]:
+    """A tree and all trees inside it."""
+    if isinstance(tree, Tree):
+        yield tree
+        for name in type(tree).__slots__:
+            yield from parts_of(getattr(tree, name))
+
+
 @lru_cache(maxsize=10_000)
 def steps_of(query: Query) -> frozenset[Step]:
     """The steps that a tree walks, anywhere in it."""
-    steps: set[Step] = set()
-    for part in fields(query):
-        value = getattr(query, part.name)
-        if part.name == "path":
-            steps.update(value)
-        elif is_dataclass(value):
-            steps |= steps_of(cast(Query, value))
-    return frozenset(steps)
+    return frozenset(step for part in parts_of(query) for step in getattr(part, "path", ()))

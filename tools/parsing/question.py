@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate
 
@@ -24,8 +24,7 @@ from triplewise.tools.retrieval.encoder import english_words
 Span = tuple[int, int]  # A run of tokens, by the first one and the one behind the last
 
 LONGEST = 5  # Tokens of the longest span that is compared with relations and classes
-LEAST_LETTERS, SHORT = 5, 3
-"""Letters that a word has at least to be misspelt, and at most to be no strange word."""
+LEAST_LETTERS, SHORT = 5, 3  # letters of a misspelt word at least, and of one that is never strange
 QUESTION_WORDS = frozenset({"which", "what", "who", "whom", "where", "when"})
 HARD = frozenset({"skip_op", "skip_name", "skip_known", "skip_content", "skip_capital", "skip_unknown"})
 _MARKED = re.compile(r"\[([^\[\]]+)\]|\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
@@ -74,23 +73,16 @@ class Question:
         for i in self.strange:
             self.words[i] = self.nearest_word(i, classes_only=True) or self.words[i]
         self.spans = self.spans_up_to(LONGEST)
-        self._compare()
+        texts, known = [" ".join(self.words[i:j]) for i, j in self.spans], self.vocabulary
+        vectors: Vector = index.encode(texts) if texts else np.zeros((0, 384), np.float32)
+        self.relation_similarity, self.inverse_similarity, self.class_similarity = (
+            dict(zip(self.spans, names.similarity(vectors), strict=True))
+            for names in (known.relations, known.inverse, known.classes)
+        )
 
     def spans_up_to(self, longest: int) -> list[Span]:
         """All runs of at most so many tokens."""
         return [(i, j) for i in range(self.n) for j in range(i + 1, min(self.n, i + longest) + 1)]
-
-    def _compare(self) -> None:
-        """Embed all spans in one batch and compare them with the names of relations and of classes."""
-        texts = [" ".join(self.words[i:j]) for i, j in self.spans]
-        vectors: Vector = self.index.encode(texts) if texts else np.zeros((0, 384), np.float32)
-
-        def by_span(rows: Vector) -> Mapping[Span, Vector]:
-            return dict(zip(self.spans, rows, strict=True))
-
-        self.relation_similarity = by_span(self.vocabulary.relations.similarity(vectors))
-        self.inverse_similarity = by_span(self.vocabulary.inverse.similarity(vectors))
-        self.class_similarity = by_span(self.vocabulary.classes.similarity(vectors))
 
     def _is_strange(self, word: str) -> bool:
         """Whether a word is neither in the graph nor in English."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from triplewise.tools.core.errors import ActionError
@@ -28,7 +28,7 @@ from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.learn import shares, weights_for
 from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.program import compile_query
-from triplewise.tools.parsing.query import Image, Nodes, Query
+from triplewise.tools.parsing.query import Image, Nodes, Query, parts_of
 from triplewise.tools.parsing.question import Question
 from triplewise.tools.parsing.vocabulary import Vocabulary
 from triplewise.tools.pyql.program import PyQL
@@ -160,9 +160,7 @@ def _written(
 ) -> Reading | None:
     """Return a derivation as a reading; None where PyQL has no program for it."""
     index, answer = question.index, candidate.answer
-    try:
-        program = compile_query(candidate.query, index, kg.profile)
-    except ActionError:
+    if (program := program_of(candidate.query, index, kg)) is None:
         return None
     values: tuple[str, ...] = (str(answer).lower(),)
     if isinstance(answer, frozenset):
@@ -173,8 +171,7 @@ def _written(
     seeds = round(math.expm1(candidate.features.get("seed_support", 0.0)))  # see `chains`
     uncovered = question.uncovered(candidate.derivation)
     return Reading(
-        program.text(kg.profile),
-        describe(program, labels_in(candidate.query, index, kg)),
+        *program,
         candidate.score,
         confidence,
         f"{seeds} seed question{'s' if seeds > 1 else ''}" if seeds else WORDS,
@@ -197,16 +194,15 @@ def _missing(query: Query, index: GraphIndex) -> str:
     return ""
 
 
-def parts_of(tree: object) -> Iterator[object]:
-    """Return a query tree and all trees inside it."""
-    if is_dataclass(tree):
-        yield tree
-        for part in fields(tree):
-            yield from parts_of(getattr(tree, part.name))
+def program_of(query: Query, index: GraphIndex, kg: KnowledgeGraph) -> tuple[str, str] | None:
+    """Return the program of a query tree, and that in words; None where PyQL has none for it.
 
-
-def labels_in(query: Query, index: GraphIndex, kg: KnowledgeGraph) -> Callable[[IRI], str]:
-    """Labels of what a query names: nodes and classes by the index, relations as readers know them."""
+    Nodes and classes are labelled by the index, relations as readers know them.
+    """
+    try:
+        program = compile_query(query, index, kg.profile)
+    except ActionError:
+        return None
     known: dict[Term, str] = {c.iri: c.names[0] for c in index.classes if c.iri is not None and c.names}
     for part in parts_of(query):
         if isinstance(part, Nodes):
@@ -216,4 +212,4 @@ def labels_in(query: Query, index: GraphIndex, kg: KnowledgeGraph) -> Callable[[
         short = kg.profile.short(iri)
         return known.get(iri) or relation_texts(kg, [short])[short].label
 
-    return label
+    return program.text(kg.profile), describe(program, label)

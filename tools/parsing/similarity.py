@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.language.lexicon import lexicon, root, section
+from triplewise.tools.language.lexicon import lexicon, root
 from triplewise.tools.retrieval.encoder import EMBEDDED, Encoder, LearnedEncoder, open_encoder, vectors_of
 
 NEARLY = 0.9  # what is at least this share as similar as the best is meant as well
@@ -55,15 +55,6 @@ def similarities(
         words = (w for text in texts for w in _WORD.findall(text.lower()) if w not in stop)
         found.append(max(best, thresholds_of(encoder).same) if of_word in map(root, words) else best)
     return found
-
-
-def nearest_kinds(encoder: Encoder, nouns: Sequence[str], least: float = -1.0) -> list[str]:
-    """The kinds of things whose prototype words are nearest to nouns; "" below the cosine `least`."""
-    prototypes = [(kind, word) for kind, words in section("things").items() for word in words]
-    if not nouns:
-        return []
-    cosines = encoder.encode(list(nouns)) @ encoder.encode([word for _, word in prototypes]).T
-    return [prototypes[row.argmax()][0] if row.max() >= least else "" for row in cosines]
 
 
 def end_type(text: RelationText, forward: bool) -> str:

@@ -7,25 +7,21 @@ slots mostly use the KG's own labels; where the KG calls the relation otherwise,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Literal as OneOf
 
-from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import is_mutual
 from triplewise.tools.language.framing import asked_part
 from triplewise.tools.language.lexicon import word_list
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.parsing.chains import steps_at
+from triplewise.tools.parsing.chains import step_of, steps_at
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.local import index_for
-from triplewise.tools.parsing.program import compile_query
-from triplewise.tools.parsing.query import Image, Nodes, Query, Step
-from triplewise.tools.parsing.reading import Reading, labels_in
+from triplewise.tools.parsing.query import Image, Nodes, Step
+from triplewise.tools.parsing.reading import Reading, program_of
 from triplewise.tools.parsing.similarity import NEARLY, similarities, thresholds_of
-from triplewise.tools.pyql.words import describe
 from triplewise.tools.retrieval.encoder import Encoder
 
 Form = OneOf["question", "claim", "slot"]
@@ -72,21 +68,6 @@ def _words_of(text: str) -> list[str]:
     return re.findall(r"[\w']+", text.casefold().replace("’", "'"))
 
 
-def _steps(index: GraphIndex, nodes: frozenset[int]) -> list[Step]:
-    """Return the relations of nodes with their directions."""
-    return [(number >> 1, -1 if number & 1 else 1) for number in steps_at(index, nodes).tolist()]
-
-
-def _written(
-    query: Query, index: GraphIndex, kg: KnowledgeGraph, score: float, provenance: str
-) -> Iterator[Reading]:
-    """Yield a query as a reading whose confidence nothing calibrates, if PyQL has a program for it."""
-    with suppress(ActionError):
-        program = compile_query(query, index, kg.profile)
-        text = describe(program, labels_in(query, index, kg))
-        yield Reading(program.text(kg.profile), text, score, 0.0, provenance)
-
-
 def slot_readings(
     relation: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, encoder: Encoder
 ) -> tuple[Reading, ...]:
@@ -102,7 +83,8 @@ def slot_readings(
         for step, name, similarity in _matches(relation, node, index, kg, encoder):
             query = Image((step,), Nodes(frozenset((node,))))
             note = f'the relation "{name}"' + ("" if similarity == 1 else f", similarity {similarity:.2f}")
-            readings += _written(query, index, kg, similarity, note)
+            if (program := program_of(query, index, kg)) is not None:
+                readings.append(Reading(*program, similarity, 0.0, note))
     return tuple(sorted(readings, key=lambda r: -r.score))
 
 
@@ -113,7 +95,8 @@ def _matches(
 
     A name that the KG has for a relation of other entities means that one: "capital" is not "capital of".
     """
-    key, steps, rels = normalise(_NOTE.sub("", relation)), _steps(index, frozenset((node,))), index.rels
+    key, rels = normalise(_NOTE.sub("", relation)), index.rels
+    steps = [step_of(number) for number in steps_at(index, frozenset((node,))).tolist()]
     # Backward, a relation has a name only if it has one of its own that way.
     own = ((step, rels[step[0]].names if step[1] > 0 else rels[step[0]].inverse) for step in steps)
     named = [(step, name) for step, names in own for name in names]

@@ -34,13 +34,11 @@ Item = TypeVar("Item")
 GAP = "with a gap in the graph"  # how the provenance of a rule ends that only documents can complete
 LEAST_F1 = 0.25  # of the answers of a seed that a path reproduces, to be a rule for it
 LEAST_SIMILARITY = 0.25  # of seeds that say anything about a question
-SIMILARITY_POWER, F1_POWER = 4.0, 2.0
-"""How fast the weight of a seed falls with its BM25 score, and the evidence of a path with its F1."""
+SIMILARITY_POWER, F1_POWER = 4.0, 2.0  # of the BM25 score in a seed's weight, of F1 in a path's evidence
 PRIOR_SUPPORT = 0.5  # seeds whose evidence is withheld: one may be met by chance
-SAMPLES, ANSWERS = 4, 2
-"""Seeds mined of those that share one masked text; answers of each from which closed paths are searched."""
-FRONTIER, HALVES, PATHS = 4_000, 200, 24
-"""Most nodes of a half path, half paths of each length that grow on, closed paths evaluated a seed."""
+SAMPLES, ANSWERS = 4, 2  # seeds mined of one masked text; answers of each that closed paths lead to
+FRONTIER = 4_000  # most nodes of a half path
+HALVES, PATHS = 200, 24  # half paths of each length that grow on; closed paths evaluated a seed
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _DATE = re.compile(r"-?\d{4,}-\d\d(?:-\d\d)?(?:T[\d:.]+(?:Z|[-+]\d\d:\d\d)?)?")
 _NUMERIC = ("integer", "decimal", "double", "float", "gYear", "string")
