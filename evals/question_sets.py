@@ -76,7 +76,7 @@ def _load(name: str) -> QuestionSet:
         source = str(data_folder() / folder / f"{name}.ttl.gz")
     elif "own" in SETS[name]:
         source, asked = f"{own_files}.ttl", _plain(read_records(own_files.with_suffix(".jsonl")))
-    elif name == "demo":  # questions that come with the graph are no part of them
+    elif name == "demo":  # without the questions shipped with the graph
         source, asked = name, _plain(read_records(here / "demo_training.jsonl"))
     elif name == "metaqa":  # development questions of all hops, their topic named in them
         source = prepared(graph("metaqa")).path

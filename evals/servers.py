@@ -40,7 +40,7 @@ class LoopbackServer(ThreadingHTTPServer):
         self._thread.join()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay silent: clients that hang up are no news."""
+        """Log nothing when a client hangs up."""
 
 
 class LoopbackHandler(BaseHTTPRequestHandler):

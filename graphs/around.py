@@ -178,7 +178,7 @@ def find_entity(kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:
     if node is None or not kg.query(exists.format(node.n3())).boolean:
         (linked,) = link(text, kg, {text: None})
         node = read_iri(linked.id, kg.profile)
-        assert node is not None, "what is linked by its name is no literal"
+        assert node is not None, "what is linked by its name is not a literal"
         others = tuple(Named(id=c.id, label=c.label) for c in linked.candidates if c.id != linked.id)
     id, label = kg.profile.short(node), vocabulary.node_labels(kg, [node])[node]
     about: Any = {"description": vocabulary.node_descriptions(kg, [node]).get(node, ""), "others": others}

@@ -263,7 +263,7 @@ _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     # The signature of an action, e.g. `add_max(max_var)`, or its bare name; and how many parameters it takes.
     "signature": pass_context(lambda c, action: m[0] if (m := _signature(c, action)) else str(action)),
     "arity": pass_context(lambda c, action: (m := _signature(c, action)) and len(_PARAMETER.findall(m[2]))),
-    # What was written as a name and read as an id, e.g. `Tokyo -> Q1490`; quotes alone are no name.
+    # What was written as a name and read as an id, e.g. `Tokyo -> Q1490`; quotes alone are not a name.
     "repairs": pass_context(_repairs),
     # The id of the linked entity with this label (case does not matter), or an empty string.
     "id_of": pass_context(

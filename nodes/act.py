@@ -104,7 +104,7 @@ def follow_reading(state: State, runtime: Runtime[Context]) -> Update:
     if choice.call != GIVE_UP:
         feedback = env.toolset.execute(action_context(state, env), choice.call)
     if feedback.outcome and not Outcome(feedback.outcome).ok and not feedback.error:
-        # A failed query (e.g. a time-out) is no evidence against the reading: do not try the next one.
+        # A failed query (e.g. a time-out) is not evidence against the reading: do not try the next one.
         raise QueryFailedError(feedback.outcome, feedback.message)
     return {"attempt": choice.attempt, **_recorded(state, choice.thought, choice.call.text(), feedback)}
 

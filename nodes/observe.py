@@ -88,7 +88,7 @@ def _without_nouns(state: State, classes: dict[IRI, tuple[int, int]], kg: Knowle
 
 
 def _entities(kg: KnowledgeGraph, state: State) -> list[Term]:
-    """Return the task-relevant entities, without those whose ids are no valid terms."""
+    """Return the task-relevant entities, without those whose ids are not valid terms."""
     return [n for i in state.focus if (n := read_term(i, kg.profile)) is not None]
 
 

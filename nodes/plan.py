@@ -2,7 +2,7 @@
 
 There are two kinds of plan. Readings are query programs that the parser derives from the question. Rules are
 relation paths (SymAgent 4.1) mined from seed questions, i.e. questions with known answers.
-Two inputs are no questions (ODA 3.1): a slot (`entity [SEP] relation`) is planned as that relation of the
+Two inputs are not questions (ODA 3.1): a slot (`entity [SEP] relation`) is planned as that relation of the
 entity, and a claim to verify as a yes-no question.
 """
 

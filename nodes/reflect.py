@@ -54,7 +54,7 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def generated(state: State, runtime: Runtime[Context]) -> Update:
-    """Let the model write K facts from its own knowledge; they are no proof (ablation, ODA 4.2)."""
+    """Let the model write K facts from its own knowledge; they prove nothing (ablation, ODA 4.2)."""
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
         return similarity(state, runtime)

@@ -27,10 +27,10 @@ VerdictStatus = Literal["ok", "error", "finished", "spent"]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was used so far; usages add up.
+    """What was used so far; usages can be added.
 
     `calls` are replies of a model; tokens are `estimated` where a server reports none; `cost` is USD at list
-    price, None once any model without a price took part; `queries` reached a KG.
+    price, None if a model without a known price was used; `queries` are those sent to a KG.
     """
 
     calls: int = 0
@@ -66,7 +66,7 @@ class ScoredTriple:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thought, action, feedback and observation; the program to roll back to; the guideline that fits."""
+    """Thought, action, feedback and observation; the program to roll back to; the guideline that matched."""
 
     number: int
     thought: str
@@ -80,10 +80,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the inspector says of the last step, in `reason` for a person.
+    """The verdict of `inspect` on the last step; `reason` explains it to a person.
 
-    `guideline` is the id of the one that fits, `source` whose feedback shows it, `text` what a correction
-    shows the agent, and `note` what is appended to a step that stands, or which budget is spent.
+    `guideline` is the id of the one that matched, `source` the part of the environment whose feedback shows
+    it, `text` what a correction shows the agent, `note` what is appended to a step without an error, or which
+    budget is spent.
     """
 
     status: VerdictStatus
@@ -141,9 +142,9 @@ class Answer:
 
     `values` are short ids, literals, or "true"/"false", `labels` in the same order; of several variables each
     row is a value, its cells joined by commas. A database gives `sql` and `rows` in place of `sparql` and
-    `proof`. `confidence` is the calibrated probability that the answer is exactly right, None where nothing
-    could calibrate it; `unaccounted` are the words of the question that the query does not account for,
-    `rivals` other readings, likeliest first, `note` is what guidelines say of the step that gave it.
+    `proof`. `confidence` is the calibrated probability that the answer is exactly right, None where it is
+    unknown; `unaccounted` are the words of the question that the query does not account for,
+    `rivals` other readings, most probable first, `note` what guidelines note on the step that gave it.
     """
 
     status: AnswerStatus
@@ -211,23 +212,23 @@ class State(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     question: str = Field(description="The question, in plain language.")
-    # A channel for one step: what was given with one question of a thread must not reach the next one.
+    # Ephemeral: entities given with one question of a thread must not reach the next one.
     entities: Annotated[dict[str, str | None], EphemeralValue] = Field(
         {}, description="Entities given by the caller, until they are linked."
     )
     linked: tuple[LinkedEntity, ...] = Field((), description="Entities found in the question.")
     readings: tuple[Reading, ...] = Field((), description="What the question may mean, best first.")
     rules: tuple[Rule, ...] = Field((), description="Rules that a model is shown, best first (SymAgent 4.1).")
-    dropped: tuple[DroppedRule, ...] = Field((), description="Rules that are no plan, each with the reason.")
+    dropped: tuple[DroppedRule, ...] = Field((), description="Rules that were dropped, each with the reason.")
     attempt: int = Field(0, description="Index of the reading being followed (embedded policy).")
     focus: tuple[str, ...] = Field((), description="Task-relevant entities (ODA).")
     observed: tuple[str, ...] = Field((), description="The entities the observation was made from.")
     observation: tuple[ScoredTriple, ...] = Field((), description="Observation subgraph.")
-    observation_cuts: tuple[str, ...] = Field((), description="What it left out of sight.")
+    observation_cuts: tuple[str, ...] = Field((), description="What the observation left out.")
     program: str = Field("", description="The PyQL program so far, one action a line.")
     pending: tuple[Call, ...] = Field((), description="Actions of the last reply still to be carried out.")
     steps: Annotated[tuple[Step, ...], add_steps] = Field((), description="Thoughts, actions, observations.")
-    verdict: Verdict | None = Field(None, description="The inspector's word on the last step.")
+    verdict: Verdict | None = Field(None, description="The verdict on the last step.")
     corrections: Annotated[tuple[Correction, ...], add_corrections] = Field(
         (), description="Mistakes caught."
     )
@@ -254,12 +255,12 @@ class State(BaseModel):
 
     @property
     def closing_note(self) -> str:
-        """What guidelines of severity `note` say of the step that finished the run."""
+        """The notes of guidelines on the step that finished the run."""
         return self.verdict.reason if self.verdict and self.verdict.status == "finished" else ""
 
     @property
     def followed(self) -> Reading | None:
-        """The reading whose program gave the answer without a model; None where there is none."""
+        """The reading that is followed without a model; None if there is none."""
         return self.readings[self.attempt] if self.attempt < len(self.readings) else None
 
     @property
@@ -268,12 +269,12 @@ class State(BaseModel):
         return tuple(f for f in self.facts if f.status == "proposed")
 
     def after(self, update: Mapping[str, Any]) -> Self:
-        """Return the state after an update of a phase, as the graph makes it."""
+        """Return the state after an update of a phase, as the graph would."""
         merged = {n: reducer(getattr(self, n), update[n]) for n, reducer in REDUCERS.items() if n in update}
         return self.model_copy(update={**update, **merged})
 
     def restored(self) -> State:
-        """Return the state with its values read anew: a checkpoint gives tuples inside them back as lists."""
+        """Return the state validated again: a checkpoint turns nested tuples into lists."""
         plain = {name: getattr(self, name) for name in State.model_fields}
         return State.model_construct(**vars(_Restored(**plain)))
 
@@ -289,6 +290,6 @@ class Working(State):
 
 
 def fresh_state() -> dict[str, Any]:
-    """Return an update after which nothing of an earlier question of the same thread is left."""
+    """Return the update that removes everything of an earlier question of the same thread."""
     empty = State(question="").model_dump(exclude={"question", "entities"})
     return {**empty, **dict.fromkeys(REDUCERS), "usage": Usage()}

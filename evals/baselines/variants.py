@@ -72,7 +72,7 @@ def _reply(
         if reasoned and reply.truncated and not named:
             why = f"the chain of thought was cut at {env.context.max_reply_tokens} tokens (max_reply_tokens)"
         step = loop.answer_step(state, reply.text if reasoned else "", named, why)
-        if samples > 1:  # each a call of its own: that all say the same is no loop
+        if samples > 1:  # independent calls: equal ones are no loop
             feedback = replace(step.feedback, finished=step.number >= samples)
             step = replace(step, call=f"sample({step.number})", feedback=feedback)
         return {"steps": (step,)}

@@ -87,7 +87,7 @@ def index(
 
     kg = open_sources(url, profile=profile)
     if not isinstance(kg, EndpointKG):
-        raise ConfigurationError(f"{url} is no endpoint: a graph of files is indexed as it is loaded")
+        raise ConfigurationError(f"{url} is not an endpoint: a graph of files is indexed as it is loaded")
     if (made := kg.indexed) and kg.index is not None and not force:
         return say(f"{kg.name} was indexed on {made}; give --force to read its names anew")
     with progress_bars("what was read is kept: run the same command again to go on") as progress:

@@ -115,8 +115,8 @@ def calibrate(
     path, weights_path = out_ or learn.own_file(env.kg, confidence.FILE), learn.own_file(env.kg)
     if path is None or (weights and weights_path is None):
         raise ConfigurationError(
-            f"{context.kg} is no folder that could keep what is trained: load it by `triplewise kg load`, or "
-            "name a file with --out (without --weights), and give it later by --set calibration=FILE"
+            f"{context.kg} is not a folder that could keep what is trained: load it by `triplewise kg load`, "
+            "or name a file with --out (without --weights), and give it later by --set calibration=FILE"
         )
     questions = []
     for file in files:

@@ -61,7 +61,7 @@ def query(
 ) -> None:
     """Run a query by hand, read-only; nodes are shown with their labels.
 
-    Prefixes of the graph and the usual ones need no declaration; exit code 1 is no result, or no.
+    Prefixes of the graph and the usual ones need no declaration; exit code 1: no result, or "no".
 
     Examples:
         triplewise query "SELECT ?city { wd:Q17 wdt:P36 ?city }"

@@ -81,7 +81,7 @@ def check_page(path: Path) -> None:
         with path.open("rb") as file:
             begin = file.read(4_096)
         if begin and b'<meta name="generator" content="triplewise">' not in begin:
-            raise DataError("is no page of triplewise, and is not overwritten; name another file", path)
+            raise DataError("is not a triplewise page, and is not overwritten; name another file", path)
 
 
 def _read(name: str) -> str:

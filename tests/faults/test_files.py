@@ -61,7 +61,7 @@ def test_a_trace_overwrites_no_file_but_a_page_of_ours(
     path = tmp_path / "page.html"
     path.write_text(content, encoding="utf-8")
     assert run(["ask", "Who wrote Dracula?", "--quiet", "--trace", str(path)]) == 2
-    assert "is no page of triplewise, and is not overwritten; name another file" in capsys.readouterr().err
+    assert "is not a triplewise page, and is not overwritten; name another file" in capsys.readouterr().err
     assert path.read_text(encoding="utf-8") == content
     path.write_text("", encoding="utf-8")
     for _ in range(2):  # a new one, then over the old

@@ -59,7 +59,7 @@ def test_an_unknown_toolset_is_refused_with_its_line(tmp_path: Path, written: st
 
 
 MISTAKES = [
-    ("fly", ("Q1",), {"error": "unknown_action", "message": "fly is no action"}),
+    ("fly", ("Q1",), {"error": "unknown_action", "message": "fly is not an action"}),
     ("", (), {"error": "no_action", "message": "no action"}),
     ("search_neighbor", ("Q1", "the capital"), {"error": "bad_relation", "detail": {"given": "the capital"}}),
     ("search_neighbor", ("Tokio", "P36"), {"error": "unknown_entity", "detail": {"given": "Tokio"}}),

@@ -105,7 +105,7 @@ class MadeUp:
         return EmbeddedKG(store, load_profile("freebase"), "made up")
 
     def _name(self, answer: dict[str, str]) -> None:
-        """A label for an answer, so that it is no mediator."""
+        """A label for an answer, so that it is not a mediator."""
         node, name = _term(answer), answer.get("entity_name") or "an answer"
         if isinstance(node, ox.NamedNode):
             label = ox.NamedNode(f"{NS}type.object.name")

@@ -67,7 +67,7 @@ def number_of(calls: Calls, form: str) -> int:
     match, names = _SET.search(form), [f"#{n}" for n, call in enumerate(calls) if call.name in _MAKERS]
     existing = ", ".join(names) or "none"
     if match is None:
-        raise ActionError("set_due", f"{form!r} is no variable: write #n; existing: {existing}", given=form)
+        raise ActionError("set_due", f"{form!r} is not a variable (#n); existing: {existing}", given=form)
     if match[0] not in names:
         message = f"there is no variable {match[0]}; existing: {existing}"
         raise ActionError("unknown_variable", message, given=match[0], existing=names)
@@ -90,7 +90,7 @@ def program_of(calls: Calls, n: int, profile: Profile) -> pyql.PyQL:
         maker, (first, *rest) = calls[n].name, calls[n].arguments
         if maker == "get_neighbors" and not _SET.fullmatch(first):
             if (start := read_term(first, profile)) is None:
-                raise ActionError("unknown_entity", f"{first!r} is no entity id", given=first)
+                raise ActionError("unknown_entity", f"{first!r} is not an entity id", given=first)
             return [_walked(start, rest[0], variable, profile)]
         source = number_of(calls[:n], first)
         if maker in ("get_neighbors", "count"):

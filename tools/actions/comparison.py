@@ -62,10 +62,10 @@ def _fitted(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Clause) -> Any:
             values = sample(kg, clauses, (of,))
             traits = {_trait(v) for v in values if isinstance(v, Literal)}
             if traits & _DATES:
-                message = f"{of.n3()} holds dates, which are no numbers"
+                message = f"{of.n3()} holds dates, which are not numbers"
                 raise ActionError("bad_comparison", message, given=of.n3())
             if values and not {"number", "digits"} & traits:
-                raise _no_value(of, "which are no numbers")
+                raise _no_value(of, "which are not numbers")
             return replace(clause, kind="number" if traits - {"number"} else "")
     return clause
 

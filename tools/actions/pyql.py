@@ -226,7 +226,7 @@ def take(context: ActionContext, number: Annotated[str, "text", "of a reading in
     """Make a reading of the question the query, to be executed or changed by further actions."""
     readings: Sequence[str] = context.services.get("readings", ())
     if not number.isdecimal() or not 0 < int(number) <= len(readings):
-        message = f"{number!r} is no reading: write a number from 1 to {len(readings)}"
+        message = f"{number!r} is not a reading: write a number from 1 to {len(readings)}"
         raise ActionError("bad_number", message, given=number)
     program = PyQL.parse(readings[int(number) - 1], context.kg.profile)
     return preview(context, compared(context.kg, PyQL(), program))
@@ -343,7 +343,7 @@ def _result_facts(
 
 
 def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
-    """Whether most of the first nodes have but one other beside them: what joins nothing is no mediator."""
+    """Return whether most of the first nodes have one neighbour only, unlike mediators, which join several."""
     shown = [node for node in nodes if isinstance(node, IRI)][:_LOOKED_AT]
     values = " ".join(node.n3() for node in shown)
     result = kg.query(

@@ -37,13 +37,13 @@ def query(
         message = "it reads no column of a table: the answer must come from the database"
         raise ActionError("bad_sql", message, given=statement.text)
     rows = run_select(statement, database)
-    shown = rows.rows[:SHOWN_ROWS] if answer_values(rows) else ()  # nothing but NULL is no result
+    shown = rows.rows[:SHOWN_ROWS] if answer_values(rows) else ()  # only NULL: no result
     lines = [" | ".join(rows.columns)]
     for row in shown:
         cells = ("NULL" if cell is None else str(cell).replace("\n", " ") for cell in row)
         lines.append(" | ".join(c if len(c) <= CELL else f"{c[: CELL - 3]}..." for c in cells))
     lines += ["... and more rows"] if len(rows.rows) > len(shown) else []
-    # A preview is cut on purpose: that is no truncation to warn of.
+    # A preview is cut on purpose: no warning about truncation.
     outcome = Outcome.ROWS if rows.outcome is Outcome.TRUNCATED else rows.outcome
     return Feedback(
         arguments=(statement.text,),

@@ -86,7 +86,7 @@ def get_column(context: ActionContext, *column: Name) -> Feedback:
     found = database.schema.find_column(", ".join(column), query.table if query else "")
     name, result = database.schema.name_of(found), database.values(found, context.preview * 2)
     values = [str(row[0]) for row in result.rows]
-    # A preview is cut on purpose: that is no truncation to warn of.
+    # A preview is cut on purpose: no warning about truncation.
     more = result.outcome is Outcome.TRUNCATED
     observation = f"The value stored in column {name} ({found.kind}) is {list_values(values, more)}."
     return Feedback(

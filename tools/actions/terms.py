@@ -84,7 +84,7 @@ def page_number(form: str) -> int:
     if form in ("more", "next"):
         return 2
     if not form.isdecimal() or not int(form):
-        raise ActionError("bad_number", f"{form!r} is no page: write a number from 1", given=form)
+        raise ActionError("bad_number", f"{form!r} is not a page: write a number from 1", given=form)
     return int(form)
 
 

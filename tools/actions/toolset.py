@@ -267,7 +267,7 @@ class Toolset(Collection[str]):
         """Return the action of a name or alias. Raises `ActionError` with code `unknown_action`."""
         if name not in self:
             legal = sorted(self.actions)
-            message = f"{name} is no action: {', '.join(legal)}"
+            message = f"{name} is not an action: {', '.join(legal)}"
             raise ActionError("unknown_action", message, name=name, legal=legal)
         return self._by_name[name]
 

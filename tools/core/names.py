@@ -12,7 +12,7 @@ _NOT_WORD = re.compile(r"[\W_]+")
 _APOSTROPHE = re.compile(r"(?<=\w)['’‘ʼ`](?=\w)")
 _LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})
 _MARK = r"[^\x00-\u02ff\s\w\u2000-\u2bff\u3000-\u303f\ufe10-\uffef]"
-"""Vowel signs and the like, which are no word characters to `re` but stand within words."""
+"""Vowel signs and the like, which are not word characters to `re` but occur within words."""
 _TOKEN = re.compile(rf"['’](?:s|S)\b|[^\W_](?:[^\W_]|{_MARK})*|[^\w\s]+|_+")
 MOST_WORDS = 24  # Longer names are not looked for in a question
 

@@ -2,7 +2,7 @@
 
 Strict: a name is not its id unless it is known to be one of its names, a part of a text is not the text, a
 less precise date is not the date, a number with a unit is a text. Where gold and answer are both empty they
-agree (all figures 1); where only one is, they have nothing in common (all 0). None is no answer; an empty
+agree (all figures 1); where only one is, they have nothing in common (all 0). None is not an answer; an empty
 text is one. Duplicates count once, and order matters to Hits@1 alone.
 """
 

@@ -79,7 +79,7 @@ def resolve(kg: KnowledgeGraph, texts: Iterable[str]) -> dict[str, tuple[NamedNo
             near = (hit for hit in hits if hit.score >= NEAR_NAME)
             nodes[text] = tuple(
                 NamedNode(hit.iri, 0.85 * hit.score, hit.entry.popularity)
-                for hit in near  # `Apollo 11` is no misspelling of `Apollo 12`
+                for hit in near  # `Apollo 11` is not a misspelling of `Apollo 12`
                 if _WHOLE.findall(normalise(text)) == _WHOLE.findall(normalise(hit.entry.text))
             )
     return nodes

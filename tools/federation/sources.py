@@ -39,7 +39,7 @@ def join_sources(sources: Mapping[str, Any] | Iterable[Any] | str) -> str:
     named = sources.items() if isinstance(sources, Mapping) else (("", source) for source in sources)
     parts = [(f"{name}=" if name else "", source) for name, source in named]
     if wrong := [source for _, source in parts if not isinstance(source, str | Path) or not str(source)]:
-        raise ConfigurationError(f"setting kg: {wrong[0]!r} is no address of a source; {FORM}")
+        raise ConfigurationError(f"setting kg: {wrong[0]!r} is not an address of a source; {FORM}")
     return BETWEEN.join(f"{name}{source}" for name, source in parts)
 
 

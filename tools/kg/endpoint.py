@@ -64,7 +64,7 @@ class EndpointKG(KnowledgeGraph):
 
     Args:
         url: the query endpoint. Its login is looked up (see `triplewise.tools.core.addresses`); a query
-            string in it is sent as further parameters. Raises `ConfigurationError` if it is no http(s) URL.
+            string in it is sent too. Raises `ConfigurationError` for a URL that is not http(s).
         timeout: seconds a call may take, all attempts included.
     """
 

@@ -109,7 +109,7 @@ def _date(form: re.Pattern[str], value: str) -> str | None:
 
 
 def _number(value: str) -> str | None:
-    """Without trailing zeros, with thousands separators where it is long; None if it is no finite number."""
+    """Return a number without trailing zeros, with thousands separators if it is long; None if not finite."""
     try:
         number = Decimal(value.strip())
     except InvalidOperation:

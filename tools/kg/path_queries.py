@@ -67,7 +67,7 @@ def find_paths(
         last = list(dict.fromkeys(end[0].near if end else target for end in ends))
         inner = hops - bool(begins[0]) - bool(ends[0])
         avoided = [*([source] if begins[0] else ()), *([target] if ends[0] else ())]
-        rows = min(max(4 * limit, 1_000), CHAIN_CAP)  # many chains are no simple paths
+        rows = min(max(4 * limit, 1_000), CHAIN_CAP)  # many chains are not simple paths
         result = kg.query(_chains_query(first, last, inner, avoided), timeout=deadline.left, limit=rows)
         if not result.outcome.ok:
             outcome, message = result.outcome, result.message

@@ -188,7 +188,7 @@ class Profile:
         return relation.value.startswith("_:") or self._excluded.search(relation.value) is not None
 
     def is_mediator(self, term: Term, label: str | None) -> bool:
-        """Whether a node only joins others (CVT, statement) and is no answer by itself."""
+        """Whether a node only joins others (CVT, statement) and is not an answer by itself."""
         if isinstance(term, Literal):
             return False
         is_nameless = self.unlabelled_is_mediator and not label

@@ -560,7 +560,7 @@ def relations_query(node: Term | Variable, where: str) -> str:
 
 
 def is_datatype(term: object) -> bool:
-    """Whether a term (of ours or pyoxigraph's) is the IRI of a datatype, which is no value."""
+    """Whether a term (of ours or pyoxigraph's) is the IRI of a datatype, not a value."""
     value = "" if isinstance(term, Literal) else getattr(term, "value", "")
     return value.startswith(XSD) or value == RDF + "langString"
 

@@ -178,7 +178,7 @@ def _failed(outcome: Outcome, message: str) -> Verdict:
 
 
 class NotResultsError(ValueError):
-    """A body that is no SPARQL result. `cut`: it begins like one and ends in the middle."""
+    """A body that is not a SPARQL result. `cut`: it begins like one and ends in the middle."""
 
     def __init__(self, message: str, cut: bool = False) -> None:
         super().__init__(message)
@@ -209,7 +209,7 @@ def parse_answer(body: bytes, limit: int) -> tuple[Result, str]:
         raise NotResultsError("the JSON is nested too deeply") from None
     except ValueError as error:
         is_cut = body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
-        what = f"the JSON results end in the middle ({error})" if is_cut else "the body is no JSON"
+        what = f"the JSON results end in the middle ({error})" if is_cut else "the body is not JSON"
         raise NotResultsError(what, cut=is_cut) from None
     except (KeyError, TypeError, AttributeError) as error:
         raise NotResultsError(f"the JSON holds no SPARQL results ({error!r})") from None

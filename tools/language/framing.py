@@ -16,7 +16,7 @@ _NO_END = frozenset(["the", "a", "in", "of", "on", "by", "is", "are", "was", "we
 
 
 class Asked(NamedTuple):
-    """The part of a text that asks, and the words of what was left out that are no part of a frame."""
+    """The part of a text that asks, and the words of what was left out that are not part of a frame."""
 
     text: str
     context: frozenset[str] = frozenset()

@@ -4,7 +4,7 @@ SymAgent, section 4.1. A seed question with topic e_q and answer e_a is a closed
 
     r_1(e_q, e_1) ∧ r_2(e_1, e_2) ∧ ... ∧ r_L(e_{L-1}, e_a)
 
-in the graph; with variables in place of its entities it is the body of a rule (equation 1)
+in the graph; with variables in place of its entities it is the path of a rule (equation 1)
 
     r_h(x, y) ← r_1(x, z_1) ∧ r_2(z_1, z_2) ∧ ... ∧ r_L(z_{L-1}, y)
 
@@ -156,7 +156,7 @@ class Miner:
         """Return paths that reach `end`: half paths that end on it, or on one of its neighbours."""
         near = self.kg.neighbours(end, limit=FRONTIER)
         triples = near.triples
-        if near.outcome is Outcome.TRUNCATED:  # of a hub, as many of each relation
+        if near.outcome is Outcome.TRUNCATED:  # of a node with many facts, equally many of each relation
             relations = self.kg.relations(end)
             steps: list[tuple[IRI, Direction]] = [(r, "forward") for r in relations.forward]
             steps += [(r, "backward") for r in relations.backward]

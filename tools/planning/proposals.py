@@ -201,7 +201,7 @@ class _Grounder:
         return next(iter(self._match((name, is_backwards), atoms)), None)
 
     def _drop(self, proposal: Sequence[str], reason: str, anchor: str = "") -> list[Rule]:
-        """Note why a proposal is no rule; returns none."""
+        """Record why a proposal is not a rule; return no rules."""
         names = tuple(paths.node_form(self._kg, _read_name(text)[0], True) for text in proposal)
         relations = tuple(n for n in names if self._kg.profile.expand(n, relation=True) is not None)
         self.dropped.append(DroppedRule(f"[{', '.join(proposal)}]", reason, PROPOSED, anchor, relations))

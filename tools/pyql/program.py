@@ -383,7 +383,7 @@ class PyQL:
         self._need_fact(action)
         if node not in self.variables:
             names = ", ".join(v.n3() for v in self.variables)
-            self._refuse("unknown_variable", f"{form} is no variable of the query: {names}", given=form)
+            self._refuse("unknown_variable", f"{form} is not a variable of the query: {names}", given=form)
         return node
 
     def _output(self, node: Node | None, default: str) -> Variable:
@@ -393,7 +393,7 @@ class PyQL:
             return Variable(fresh(default, taken))
         if not isinstance(node, Variable) or node.name in taken:
             form = node.n3()
-            self._refuse("count_output_not_variable", f"{form} is no new variable for a number", given=form)
+            self._refuse("count_output_not_variable", f"{form} is not a new variable", given=form)
         return node
 
     def _pattern(
@@ -573,5 +573,5 @@ def check_date(value: str) -> str:
         # Leap years repeat every 400 years, and `date` knows only the years 1 to 9999.
         date(2000 + year % 400, month, day)
     except ValueError:
-        _refuse("bad_date", f"{value!r} is no date: write YYYY, YYYY-MM or YYYY-MM-DD", given=value)
+        _refuse("bad_date", f"{value!r} is not a date: write YYYY, YYYY-MM or YYYY-MM-DD", given=value)
     return match["date"] if match else ""

@@ -32,7 +32,7 @@ def read_sparql(written: str, profile: Profile) -> str:
     def iri(match: re.Match[str]) -> str:
         found = profile.expand(match["id"], relation=match["kind"] == "r")
         if found is None:
-            raise ActionError("bad_sparql", f"{match[0]} is no id of this graph", given=match[0])
+            raise ActionError("bad_sparql", f"{match[0]} is not an id of this graph", given=match[0])
         return found.n3()
 
     # Every other part is a string or an IRI, in which nothing is replaced.

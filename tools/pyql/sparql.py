@@ -248,7 +248,7 @@ class Writer:
         else:
             key = self._key(of, clause.kind)
             value = f"{'SUM' if clause.function == 'sum' else 'AVG'}({key})"
-            # What is no number would make the whole sum an error.
+            # What is not a number would make the whole sum an error.
             guard = f"FILTER({f'{key} = {key}' if clause.kind else f'isNumeric({key})'})"
             columns = dict.fromkeys((*per, *pyql.owners(self.program, of), of))
             head = f"SELECT DISTINCT {' '.join(v.n3() for v in columns)} WHERE {{"

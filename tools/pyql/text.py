@@ -92,7 +92,7 @@ def read_variable(form: str, code: str = "bad_variable") -> Variable:
     try:
         return Variable(form[1:])
     except ValueError:
-        message = f"{form!r} is no variable name: use a question mark, then letters, digits and underscores"
+        message = f"{form!r} is not a variable name: write a question mark, then letters, digits, underscores"
         raise ActionError("bad_variable", message, given=form) from None
 
 
@@ -136,7 +136,7 @@ def read_node(form: str, profile: Profile, code: str = "bad_object") -> Node:
         return iri
     if read_bare(form) is not None:
         message = (
-            f"the bare number {form} is no node: write a typed literal, for example "
+            f"the bare number {form} is not a node: write a typed literal, for example "
             f'"{form}"^^xsd:integer, or bind a variable with add_fact and compare it with add_filter'
         )
         raise ActionError("bare_number_node", message, given=form)
@@ -275,7 +275,7 @@ def read_program(text: str, profile: Profile) -> PyQL:
     program, reader = PyQL(), Reader(profile)
     for line in filter(None, map(str.strip, text.split("\n"))):
         if (match := _CALL.match(line)) is None:
-            raise ActionError("no_action", f"{line!r} is no action", given=line)
+            raise ActionError("no_action", f"{line!r} is not an action", given=line)
         program = apply(program, match[1], scan_arguments(line, match.end())[0], reader)
     return program
 
@@ -352,7 +352,7 @@ class Reader:
         sign = _OPERATORS.get(given.lower(), given.lower())
         if sign not in OPERATORS:
             iri = read_iri(operator, self.profile, relation=True)
-            # Where names are ids, any words are read as an entity: those are no relation.
+            # Where names are ids, any words are read as an entity, never as a relation.
             entities = tuple(set(self.profile.entity_namespaces) - set(self.profile.relation_namespaces))
             is_relation = iri is not None and len(given) > 1 and not iri.value.startswith(entities)
             code = "relation_as_operator" if is_relation else "bad_operator"
@@ -398,7 +398,7 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
             return program.set_answer(*[read_variable(form, "unknown_variable") for form in forms])
         case "ask", []:
             return program.ask()
-    message = f"{name} with {len(arguments)} arguments is no construct action"
+    message = f"{name} with {len(arguments)} arguments is not a construct action"
     raise ActionError("unknown_action", message, name=name)
 
 
@@ -406,7 +406,7 @@ def _kind(arguments: list[str]) -> pyql.Kind:
     """The kind of comparison written as a last argument."""
     given = ", ".join(arguments)
     if given not in pyql.KINDS:
-        message = f"{given!r} is no kind of comparison: {', '.join(pyql.KINDS[1:])}"
+        message = f"{given!r} is not a kind of comparison: {', '.join(pyql.KINDS[1:])}"
         raise ActionError("bad_comparison", message, given=given)
     return given
 
@@ -417,4 +417,4 @@ def _read_output(form: str) -> Variable:
 
 def _bad_pattern(form: str) -> ActionError:
     rule = "write (subject, relation, object), joined by & where there are several"
-    return ActionError("bad_pattern", f"{form!r} is no pattern: {rule}", given=form)
+    return ActionError("bad_pattern", f"{form!r} is not a pattern: {rule}", given=form)

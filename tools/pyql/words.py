@@ -52,7 +52,7 @@ def _in_words(clauses: Iterable[pyql.Clause], label: Label) -> Iterator[str]:
 
 
 def _clause_in_words(clause: pyql.Clause, label: Label) -> str:
-    """Return a clause that is no fact in words."""
+    """Return a clause that is not a fact in words."""
     match clause:
         case pyql.Typed(variable, type_):
             name = label(type_)

@@ -244,7 +244,7 @@ def _open_folder(folder: Path, states: tuple[tuple[str, tuple[int, int]], ...]) 
 
 
 def read_file(file: Path) -> list[str]:
-    """Return the title of a file, then passages of its first 16 MiB. Raises `DataError` if it is no text."""
+    """Return the title of a file, then passages of its first 16 MiB. Raises `DataError` if it is not text."""
     title, ending = "", file.suffix.lower()
     try:
         with file.open("rb") as stream:

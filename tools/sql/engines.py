@@ -166,7 +166,7 @@ class SqlAlchemyEngine:
         """Return the tables and views by name. Raises `QueryError`."""
         try:
             with warnings.catch_warnings():
-                # Types that SQLAlchemy does not know are no fault: their cells tell how they compare.
+                # Types that SQLAlchemy does not know are no error: their cells show how they compare.
                 warnings.simplefilter("ignore", sa.exc.SAWarning)
                 inspector, every = sa.inspect(self._engine), ObjectKind.ANY
                 columns = inspector.get_multi_columns(kind=every)

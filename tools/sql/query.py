@@ -32,7 +32,7 @@ def read_aggregation(form: str) -> Aggregation:
     name, legal = bare(form).upper(), get_args(Aggregation)
     name = _FUNCTIONS.get(name, name)
     if name not in legal:
-        message = f"{form} is no aggregation: {', '.join(legal[1:])}"
+        message = f"{form} is not an aggregation: {', '.join(legal[1:])}"
         raise ActionError("bad_aggregation", message, given=form, legal=list(legal[1:]))
     return cast(Aggregation, name)
 
@@ -43,7 +43,7 @@ def read_condition(schema: Schema, parts: Sequence[str], near: str = "") -> Cond
     place = next((i for i, sign in enumerate(signs) if i and sign in OPERATORS), 1)
     column, operator = schema.find_column(", ".join(parts[:place]), near), signs[place]
     if operator not in OPERATORS:
-        message = f"{parts[place]} is no operator: {', '.join(OPERATORS)}"
+        message = f"{parts[place]} is not an operator: {', '.join(OPERATORS)}"
         raise ActionError("bad_operator", message, given=parts[place], legal=list(OPERATORS))
     value = bare(", ".join(parts[place + 1 :]))
     if operator not in ("=", "!=") and column.kind == "number" and read_number(value) is None:

@@ -76,7 +76,7 @@ class TableQuery(Select):
 
     def _cell(self, column: Column) -> exp.Expr:
         if column.table != self.table:
-            message = f"{column.id} is no column of {self.table}, and a query reads one table"
+            message = f"{column.id} is not a column of {self.table}, and a query reads one table"
             raise ActionError("bad_query", message)
         return exp.column(column.name, quoted=True)
 

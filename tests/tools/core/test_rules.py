@@ -1,4 +1,4 @@
-"""Rules as programs and actions: chains stay simple paths, the topic is no answer of its own question."""
+"""Rules as programs and actions: chains stay simple paths, the topic is not an answer of its own question."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_sources_have_names() -> None:
     [
         (["a=x.ttl", "a=y.ttl"], "two sources are called 'a': x.ttl and y.ttl; give each source a name"),
         (["x/a.ttl", "y/a.ttl"], "two sources are called 'a': x/a.ttl and y/a.ttl"),
-        (["a.ttl", 3], "3 is no address of a source"),
+        (["a.ttl", 3], "3 is not an address of a source"),
     ],
 )
 def test_names_that_cannot_be_are_refused(sources: list[str], message: str) -> None:

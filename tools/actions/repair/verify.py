@@ -241,7 +241,7 @@ class _FailedStep:
     def rank(self, fixes: Sequence[Fix], encoder: Encoder | None) -> list[tuple[float, Fix]]:
         """Return fixes with their scores, best first: priors, likeness to question and failed relation.
 
-        That a relation finds something is no reason to offer it: it must be among those that fit best, and
+        That a relation finds something is not enough to offer it: it must be among those that fit best, and
         have something to do with what was meant, or join two nodes that are known.
         """
         failed = self.fact[1] if self.fact else ""
@@ -267,7 +267,7 @@ class _FailedStep:
         return sorted(scored, key=lambda s: -round(s[0], 6))
 
     def _after(self, fix: Fix) -> PyQL | None:
-        """Return the program after a fix; None if it is no construct action, or cannot be added."""
+        """Return the program after a fix; None if it is not a construct action, or cannot be added."""
         try:
             return apply(self.program, fix.call.name, fix.call.arguments, Reader(self.profile))
         except ActionError:

@@ -246,7 +246,7 @@ class _Tables:
         try:
             self._con = duckdb.connect(folder / "tables.duckdb", config=config)
         except duckdb.Error as error:
-            raise ConfigurationError(f"memory {memory!r} is no size; write e.g. 4GB ({error})") from error
+            raise ConfigurationError(f"memory {memory!r} is not a size; write e.g. 4GB ({error})") from error
         self._con.execute("SET preserve_insertion_order = false")
         self._con.execute("CREATE TABLE IF NOT EXISTS dumps (name VARCHAR, about VARCHAR)")
         self._duckdb, self.close = duckdb, self._con.close
@@ -348,7 +348,7 @@ def _extract(
 
 
 def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[str, ...]]:
-    """The entities that a file names (plain, .gz, .zst or .bz2), each once, and what is no id of this graph.
+    """Return the entities in a file (plain, .gz, .zst or .bz2), each once, and what is not an id.
 
     A line is an id (`Q42`), an IRI (with or without angle brackets), or a JSON object with `entities`,
     `topic_entity`, `entity` or `id`: an id, a list of ids, or a mapping with ids on either side. What follows
@@ -380,6 +380,6 @@ def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[
         if unreadable:
             shown = ", ".join(map(repr, unreadable[:3]))
             fix = "name the graph's by --profile, or give IRIs"
-            remedy = f"{shown} are no ids in the profile {profile.name!r}; {fix}"
+            remedy = f"{shown} are not ids of the profile {profile.name!r}; {fix}"
         raise DataError(f"no seeds found: {remedy}", path)
     return tuple(dict.fromkeys(iri for iri in found.values() if iri is not None)), unreadable
