@@ -343,7 +343,7 @@ def _result_facts(
 
 
 def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
-    """Return whether most of the first nodes have one neighbour only, unlike mediators, which join several."""
+    """Return whether most of the first nodes have only one neighbour: a mediator joins several."""
     shown = [node for node in nodes if isinstance(node, IRI)][:_LOOKED_AT]
     values = " ".join(node.n3() for node in shown)
     result = kg.query(
