@@ -8,6 +8,7 @@ and shared by all runs of the process; what belongs to one run is kept here and 
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from time import perf_counter
@@ -139,7 +140,9 @@ class Environment:
         """The encoder that ranks relations: an embedding server for `openai`, None for `none`."""
         if self.context.ranking != "openai":
             return None if self.context.ranking == "none" else self.encoder
-        return models.open_embeddings(self.context.ranking_model, **self._server)
+        encoder = copy(models.open_embeddings(self.context.ranking_model, **self._server))
+        encoder.deadline = self.deadline
+        return encoder
 
     @property
     def _server(self) -> dict[str, Any]:

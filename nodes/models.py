@@ -312,6 +312,8 @@ class ChatModel:
 class OpenAIEncoder(Encoder):
     """An `Encoder` on a server. Its cost is not counted: all of GrailQA is a cent (QueryAgent, B.3)."""
 
+    deadline: Deadline | None = None  # of the run that it works for
+
     def __init__(self, server: Server) -> None:
         # The server is part of the name, which is the key of cached vectors.
         super().__init__(f"openai:{server.model}@{server.where.rpartition(' ')[2]}", 0, CACHED_TEXTS)
@@ -331,10 +333,12 @@ class OpenAIEncoder(Encoder):
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         sent = [text if text.strip() else " " for text in texts]  # servers refuse an empty text
         try:
-            vectors = np.asarray(wait_for(self._client.aembed_documents(sent)), np.float32)
+            vectors = np.asarray(wait_for(self._client.aembed_documents(sent), self.deadline), np.float32)
             expected = len(texts), self._dimension or vectors.shape[-1]
             if vectors.shape != expected or not np.isfinite(vectors).all():
                 raise ValueError(f"expected {len(texts)} vectors of equal length, got {vectors.shape}")
+        except OutOfTimeError:
+            raise
         except Exception as error:
             raise explained(error, self.server, "list of embeddings") from error
         self._dimension = vectors.shape[1]

@@ -15,7 +15,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.models import BATCH, OpenAIEncoder, open_embeddings
 from triplewise.nodes.reasoning import ranker
-from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
+from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError, OutOfTimeError
 from triplewise.tools.kg.open import close_all
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -112,6 +112,14 @@ def test_relations_are_ranked_by_the_server(
     rank(["directed_by", "has_genre", "zzz"], [])
     assert (forward[0], backward) == ("zzz", ["zzz"])
     assert server.embedded == [["zzzz"], ["directed by", "has genre", "zzz"]]
+
+
+def test_a_run_waits_for_vectors_as_long_as_it_may(openai_server: Start, films: str) -> None:
+    server = openai_server(faults=[Fault.SLOW], slow=30.0)
+    env = Environment(Context(kg=films, ranking="openai", base_url=server.url))
+    env.deadline.restart(0.5)
+    with pytest.raises(OutOfTimeError, match="left to the run"):
+        ranker("zzzz", env)(["directed_by"], [])
 
 
 @pytest.mark.parametrize("ranking", ["openai", "sentence-transformers"])
