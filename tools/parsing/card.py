@@ -316,10 +316,19 @@ def members_of(kg: KnowledgeGraph, node: IRI) -> str:
 def class_facts(kg: KnowledgeGraph, node: IRI, sides: Sequence[Side]) -> Iterator[tuple[Triple, Triple]]:
     """Give a fact of each of some relations of a class's members, behind that which makes it a member's."""
     held = {h[:2]: h for h in class_card(kg, node).held}
-    for relation, forward, _, value, member in map(held.__getitem__, sides):
-        if isinstance(member, IRI) and (forward or isinstance(value, IRI)):
-            is_a = Triple(member, IRI(kg.profile.type_predicates[0]), node)
-            yield is_a, Hop.between(member, relation, value, forward).triple
+    facts = [
+        (member, Hop.between(member, relation, value, forward).triple)
+        for relation, forward, _, value, member in map(held.__getitem__, sides)
+        if isinstance(member, IRI) and (forward or isinstance(value, IRI))
+    ]
+    if kg.is_remote and facts:  # a server may sample value and member from different rows
+        given = " ".join(
+            f"({i} {t.subject.n3()} {t.relation.n3()} {t.object.n3()})" for i, (_, t) in enumerate(facts)
+        )
+        rows = _rows(kg, f"SELECT ?i WHERE {{ VALUES (?i ?s ?p ?o) {{ {given} }} ?s ?p ?o }}")
+        facts = [facts[i] for i in sorted({whole_number(row[0]) or 0 for row in rows})]
+    for member, fact in facts:
+        yield Triple(member, IRI(kg.profile.type_predicates[0]), node), fact
 
 
 def fitting(kg: KnowledgeGraph, question: str, node: IRI, encoder: Encoder, most: int) -> list[Side]:
