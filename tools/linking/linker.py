@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import takewhile, zip_longest
@@ -26,13 +26,15 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import singulars
 from triplewise.tools.language.lexicon import grammar_of, word_list
-from triplewise.tools.linking.search import class_words
+from triplewise.tools.linking.search import class_words, is_in_vocabulary
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
 _NEAR, _NEARER = 0.79, 0.87
 """Least score of a near name that is taken for a mention, and of one a part of which is a name in full."""
 _BETTER_KNOWN = 3.0  # how many times better known (log scale) a longer name must be than the exact one
+_TEN_TIMES = math.log(10)  # how much better known at least, if `wide`
+_STEM, _ENDING = 6, 4  # letters of a stem at least, and of what is behind it at most
 _LEAST_LETTERS, _KEPT = 4, 5  # of texts with few near names, and candidates kept of a mention
 _CONTEXT, _IN_CONTEXT = 0.3, 6  # weight of the question in the choice of a node; nodes compared with it
 _TAKEN, _DOUBTFUL = 0.75, 0.2
@@ -84,14 +86,16 @@ def link(
     kg: KnowledgeGraph,
     given: Mapping[str, str | None] | None = None,
     encoder: Encoder | None = None,
+    wide: bool = False,
 ) -> tuple[LinkedEntity, ...]:
     """Link the entities of a question, most certain first; mentions may stand in [brackets] or "quotes".
 
     Nothing but `given` is linked where that names entities: mention -> id or typed literal, or None to have
     it linked. The encoder chooses among nodes of one name by the context. Raises `QuestionError` for an id or
     mention that the graph does not know, `KGUnavailableError` where one without index does not answer.
+    `wide`, with an index: also better known nodes of a longer name, and names that share a word's stem.
     """
-    linker = _Linker(kg, question, encoder)
+    linker = _Linker(kg, question, encoder, wide and kg.index is not None)
     if given:
         return tuple(linker.given(mention, id_) for mention, id_ in given.items())
     marked = [m for span in _marked(_BRACKETS, question) if (m := linker.named(span)) is not None]
@@ -124,9 +128,9 @@ def kind_of(word: str, question: str, profile: Profile) -> str:
 class _Linker:
     """Links the mentions of one question; `_cased`: it has capitals behind its first word (end: `_first`)."""
 
-    def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder | None) -> None:
+    def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder | None, wide: bool) -> None:
         self._kg, self._names, self._text, self._classes = kg, kg.names, question, class_words(kg)
-        self._encoder, self._quoted = encoder, _marked(_QUOTES, question)
+        self._encoder, self._quoted, self._wide = encoder, _marked(_QUOTES, question), wide
         self._near = partial(self._names.search, limit=20, near=True)
         first = next((token for token in tokens(question) if token.word), None)
         self._first = first.end if first else 0
@@ -156,7 +160,19 @@ class _Linker:
             if close := self._close(run.text, _NEARER if strong else _NEAR):
                 result = [*(m for m in result if not _overlap(m.span, run)), _Mention(run, close, 1.5)]
         sure = [m for m in result if m.weight >= _TAKEN]
-        return tuple(sorted(sure or result, key=lambda m: -m.weight))
+        taken = sorted(sure or result, key=lambda m: -m.weight)
+        return (*taken, *(self._of_stems(taken) if self._wide else ()))
+
+    def _of_stems(self, taken: Sequence[_Mention]) -> Iterator[_Mention]:
+        """Names that share the stem of a word that nothing is called by: `buddhist`, Buddhism."""
+        for word in (span_at(self._text, t.start, t.end) for t in tokens(self._text)):
+            is_free = not any(_overlap(word, mention.span) for mention in taken)
+            if is_free and self._kind(word.norm) == "other" and not is_in_vocabulary(self._kg, word.norm):
+                near = self._near(word.norm)
+                known = (candidate.entry for candidate in near if candidate.entry.popularity)
+                alike = tuple(e for e in known if _same_stem(word.norm, normalise(e.text)))
+                if alike and all(candidate.kind == "fuzzy" for candidate in near):
+                    yield _Mention(word, alike, 0.0)
 
     def named(self, span: Span) -> _Mention | None:
         """Return a span that is known to be a mention, with the nodes of that name or a near one."""
@@ -191,7 +207,12 @@ class _Linker:
             EntityCandidate(short(e.iri), e.label, round(min(s, 1.0), 4), kind, e.description, e.popularity)
             for s, (_, kind, e) in zip(scores.tolist(), ranked, strict=True)
         ]
-        found = tuple(sorted(candidates, key=lambda c: -c.score)[:_KEPT])
+        if self._wide:  # the best known of those nearly as good, and none without facts if others have some
+            known = [c for c in candidates if c.popularity] or candidates
+            candidates = sorted(known, key=lambda c: (-round(c.score, 1), -c.popularity))
+        else:
+            candidates.sort(key=lambda c: -c.score)
+        found = tuple(candidates[:_KEPT])
         best = found[0]
         return LinkedEntity(span.text, span.start, span.end, best.id, best.label, best.score, found)
 
@@ -230,13 +251,14 @@ class _Linker:
         best = math.log1p(max(entry.popularity for entry in mention.entries))
         written = any(entry.popularity and entry.text == mention.span.text for entry in mention.entries)
         lower = self._cased and mention.span.text.islower()
-        if written or lower or (best and self._kind(norm) != "other"):
+        if (written and not self._wide) or lower or (best and self._kind(norm) != "other"):
             return []
         longer = [candidate.entry for candidate in self._names.longer(norm)]
         if not best:
             words = set(norm.split())
             longer += [c.entry for c in self._near(norm) if words < set(normalise(c.entry.text).split())]
-        return [entry for entry in longer if math.log1p(entry.popularity) > _BETTER_KNOWN * best]
+        least = min(_BETTER_KNOWN * best, best + _TEN_TIMES if self._wide else math.inf)
+        return [entry for entry in longer if math.log1p(entry.popularity) > least]
 
     def _close(self, text: str, least: float) -> tuple[Entry, ...]:
         """Return entries with nearly this name, or whose name goes on, without those far behind the best."""
@@ -315,6 +337,12 @@ def _same_case(written: str, label: str) -> bool:
     """Return whether two names agree in every letter, capitals included (accents and signs aside)."""
     one, other = ("".join(filter(str.isalnum, text)) or text.strip() for text in (written, label))
     return one == other
+
+
+def _same_stem(word: str, name: str) -> bool:
+    """Whether a word and a name of one word begin alike and end in a few letters of their own."""
+    stem = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, name, strict=False)))
+    return " " not in name and stem >= max(_STEM, len(word) - _ENDING, len(name) - _ENDING)
 
 
 def _overlap(a: Span, b: Span) -> bool:

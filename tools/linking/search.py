@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal as OneOf
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from triplewise.tools.kg.profile import Profile, local_name, split_words
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts, remembered, singulars
 from triplewise.tools.language.lexicon import grammar_of
+from triplewise.tools.language.text import singular
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import fuse
 
@@ -210,6 +212,17 @@ def classes_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
         return tuple(Entry(kg.profile.short(c), (name,)) for c, name in names.items())
 
     return remembered(kg, "vocabulary", "classes with instances", read)
+
+
+def is_in_vocabulary(kg: KnowledgeGraph, word: str) -> bool:
+    """Whether the name of a class or relation has a word, or two that make it together."""
+
+    def read() -> frozenset[str]:
+        names = (normalise(name) for of in (*classes_of(kg), *relations_of(kg)) for name in of.names)
+        words = [[singular(word) for word in name.split()] for name in names]
+        return frozenset("".join(run) for name in words for run in (*zip(name), *pairwise(name)))
+
+    return singular(word) in remembered(kg, "vocabulary", "words", read)
 
 
 def class_words(kg: KnowledgeGraph) -> frozenset[str]:
