@@ -36,7 +36,7 @@ class QuestionSet:
     """Questions over one graph, to train on and `held_out`, in a random order that is always the same.
 
     `source` is what `open_kg` opens; `least` the F1 from which an answer is right; `is_clean`: questions are
-    ordinary and gold answers reliable, so that they give the threshold.
+    ordinary and gold answers reliable, so that they give the threshold; `weight`: of a question in training.
     """
 
     name: str
@@ -46,6 +46,7 @@ class QuestionSet:
     is_clean: bool
     questions: list[Labelled] = field(repr=False)
     held_out: list[Labelled] = field(repr=False)
+    weight: int = 1
 
     def open(self) -> KnowledgeGraph:
         """The graph, opened."""
@@ -95,7 +96,7 @@ def _load(name: str) -> QuestionSet:
         parts[zlib.crc32(id_.encode()) % HELD_OUT == 0].append(labelled)
     for part in parts:
         random.Random(0).shuffle(part)
-    return QuestionSet(name, of, source, least, "clean" in SETS[name], *parts)
+    return QuestionSet(name, of, source, least, "clean" in SETS[name], *parts, SETS[name].get("weight", 1))
 
 
 def _plain(records: Iterable[Record]) -> list[tuple[str, Labelled]]:

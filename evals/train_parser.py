@@ -191,9 +191,14 @@ def vector_of(weights: Features, vocabulary: Vocabulary) -> np.ndarray:
     return np.array([weights.get(name, 0.0) for name in vocabulary])
 
 
+def weighted(pools: Iterable[Pool]) -> list[Example]:
+    """The examples of pools, each as often as one counts."""
+    return [e for pool in pools for e in pool.examples for _ in range(pool.of.weight)]
+
+
 def left_out(pools: Iterable[Pool], vocabulary: Vocabulary) -> dict[str, Features]:
     """Graph -> weights trained without it."""
-    every = [e for pool in pools for e in pool.examples]
+    every = weighted(pools)
     graphs = dict.fromkeys(e.group for e in every)
     return {g: train([e for e in every if e.group != g], vocabulary, PRIOR) for g in graphs}
 
@@ -246,7 +251,7 @@ def main(
             _log.info("round %d: %s, %.2f s a question", number + 1, s.name, seconds)
         if len(without_graph) > 1:
             without_graph = left_out(pools, vocabulary)
-    weights = train([e for pool in pools for e in pool.examples], vocabulary, PRIOR)
+    weights = train(weighted(pools), vocabulary, PRIOR)
     small = [pool for pool in pools if "small" in SETS[pool.of.name]]
     strange = [foreign(p, pools, without_graph[p.of.graph], vocabulary) for p in small]
     pools += [made_unanswerable(p, without_graph[p.of.graph], vocabulary, MADE) for p in pools] + strange
