@@ -14,7 +14,7 @@ from triplewise.evals.train_parser import Taken, chosen, needed, without
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
-from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.query import Image, Nodes
 from triplewise.tools.retrieval.encoder import open_encoder
 
@@ -40,7 +40,7 @@ def test_a_fifth_of_every_set_is_held_out_and_never_the_same(
 
 def test_what_a_query_needs_is_taken_from_the_graph() -> None:
     kg = open_kg("demo")
-    index = GraphIndex.of(kg, open_encoder())
+    index = index_for(kg, open_encoder(), "", tuple)
     capital = next(r.i for r in index.rels if r.names[0] == "capital")
     france = next(n for n in range(len(index.terms)) if index.label(n) == "France")
     relation, entity = needed(Image(((capital, 1),), Nodes(frozenset({france}))), index)

@@ -129,7 +129,10 @@ def whole_facts(kg: KnowledgeGraph) -> Facts | None:
         every = [whole_facts(member) for member in kg.members.values()]
         return None if None in every else merged(every)  # type: ignore[arg-type]
     if isinstance(kg, EmbeddedKG):
-        return _embedded(kg) if kg.size(SMALL) <= SMALL else None
+        if kg.size(SMALL) > SMALL:
+            return None
+        own = kg.facts_by_relation(lambda relation: is_read(relation, kg.profile))
+        return ((r, (line.split(b"\t", 1) for line in sorted(lines))) for r, lines in own)  # type: ignore[misc]
     memory, folders = memory_of(kg, "facts"), () if kg.is_local else kg.cache_dirs
     name = f"facts-{zlib.crc32(repr(kg.profile).encode()):08x}.json"
     found = None if "unread" in memory else kept_json(folders, name, DAYS, partial(_read_all, kg))
@@ -158,11 +161,6 @@ def merged(graphs: Iterable[Facts]) -> Facts:
     for relation, pairs in chain.from_iterable(graphs):
         facts[relation] += pairs
     return sorted(facts.items())
-
-
-def _embedded(kg: EmbeddedKG) -> Facts:
-    for relation, lines in kg.facts_by_relation(lambda relation: is_read(relation, kg.profile)):
-        yield relation, (line.split(b"\t", 1) for line in sorted(lines))  # type: ignore[misc]
 
 
 def _read_all(kg: KnowledgeGraph) -> dict[str, list[tuple[str, str]]] | None:

@@ -46,6 +46,7 @@ class _Names:
     def __init__(self, question: Question) -> None:
         self._question, self._index = question, question.index
         self._stop = lexicon().stop
+        self._spans = sorted(question.spans_up_to(LONGEST_NAME), key=lambda span: span[0] - span[1])
         self._hit, self._complete = set[Span](), set[Span]()
 
     def given(self, linked: Sequence[LinkedEntity]) -> None:
@@ -66,7 +67,7 @@ class _Names:
         """Spans that are a name, but for case, accents, signs and a plural or genitive s."""
         question = self._question
         marked = set(question.marked)
-        for span in [*question.marked, *(span for span in self._spans() if span not in marked)]:
+        for span in [*question.marked, *(span for span in self._spans if span not in marked)]:
             start, end = span
             # A function word alone may be a name where it is written as one.
             capital = start > 0 and end - start == 1 and question.tokens[start].capital
@@ -78,11 +79,6 @@ class _Names:
             for how, nodes in self._called(question.folded[start:end]).items():
                 if only in (None, how):
                     self._add(span, nodes, how, f(ent_marked=span in marked))
-
-    def _spans(self) -> list[Span]:
-        """All spans that may be a name, the longest first."""
-        spans = self._question.spans_up_to(LONGEST_NAME)
-        return sorted(spans, key=lambda span: span[0] - span[1])
 
     def _called(self, words: Sequence[str]) -> dict[str, list[int]]:
         """Nodes of this name: how they are known by it -> nodes."""
@@ -180,7 +176,7 @@ class _Names:
         nearest = {i: near for i in question.strange if (near := question.nearest_word(i))}
         corrected = [nearest.get(i, word) for i, word in enumerate(question.folded)]
         changed = frozenset(i for i in nearest if corrected[i] != question.folded[i])
-        for span in self._spans() if changed else ():
+        for span in self._spans if changed else ():
             if changed.isdisjoint(range(*span)) or any(covers(other, span) for other in self._hit):
                 continue
             called, is_word = self._called(corrected[slice(*span)]), span[1] - span[0] == 1

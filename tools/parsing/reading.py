@@ -77,21 +77,15 @@ def derive(
 
     index = index_for(kg, encoder, question, named)
     asked = asked_part(question)
-    if asked.text != question and not speaks_of(index, asked.context):
+    forms = {form for word in asked.context for form in (word, singular(word))}  # of what it leaves out
+    is_known = bool(forms & Vocabulary.of(index).words) or any(f in index.named.by_word for f in forms)
+    if asked.text != question and not is_known:
         question = asked.text
         given = link(question, kg, linked, encoder) if linked else given
     grounded = ground(question, index, linked=given)
     parser = Parser(weights_for(kg) if weights is None else weights)
     chains = partial(chain_anchors, kg=kg, encoder=encoder, seeds=seeds)
     return grounded, parser.read(grounded, chains)
-
-
-def speaks_of(index: GraphIndex, words: Iterable[str]) -> bool:
-    """Whether some of these words are of names, relations or classes of a graph."""
-    known = Vocabulary.of(index).words
-    return any(
-        form in known or form in index.named.by_word for word in words for form in (word, singular(word))
-    )
 
 
 def read_question(

@@ -24,7 +24,7 @@ from triplewise.tools.learning.trajectory import Choice, Trajectory
 from triplewise.tools.linking.linker import link
 from triplewise.tools.parsing.chains import Chain, ChainGrower
 from triplewise.tools.parsing.grounding import ground
-from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.similarity import words_encoder
 from triplewise.tools.retrieval.encoder import (
     ADAPTER,
@@ -143,7 +143,7 @@ def test_base_vectors_and_chains_by_words_stay_as_they_are(kg: KnowledgeGraph, f
     assert words_encoder(learned) is base
     assert vectors_of(kg, learned) is not vectors_of(kg, base)
     (row,) = training_rows([made(kg, 0, "beta")], kg, base)
-    index = GraphIndex.of(kg, base)
+    index = index_for(kg, base, "", tuple)
     text = row["question"].replace("entity", "t0")
     question = ground(text, index, link(text, kg, {"t0": kg.profile.short(_iri("t0"))}, base))
     (topic,) = question.of_kind("entity")

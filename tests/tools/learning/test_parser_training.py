@@ -13,8 +13,8 @@ from triplewise.tools.learning.parser_training import (
     is_right,
     labelled_example,
 )
-from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.learn import Vocabulary, shipped_weights
+from triplewise.tools.parsing.local import index_for
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 CAPITAL = Labelled("What is the capital of France?", {}, (("Q90",),))
@@ -43,7 +43,7 @@ def test_derivations_with_the_gold_answer_are_right(demo: KnowledgeGraph, encode
 def test_an_answer_is_right_by_id_by_name_and_in_part_where_gold_answers_are_partial(
     demo: KnowledgeGraph, encoder: Encoder
 ) -> None:
-    index, profile = GraphIndex.of(demo, encoder), demo.profile
+    index, profile = index_for(demo, encoder, "", tuple), demo.profile
     node = {index.label(n): n for n in range(len(index.terms))}
     paris, both = frozenset({node["Paris"]}), frozenset({node["Paris"], node["Berlin"]})
     assert is_right(paris, [["Q90"]], index, profile)
@@ -55,7 +55,7 @@ def test_an_answer_is_right_by_id_by_name_and_in_part_where_gold_answers_are_par
 
 
 def test_where_there_is_no_gold_answer_none_is_right(demo: KnowledgeGraph, encoder: Encoder) -> None:
-    index = GraphIndex.of(demo, encoder)
+    index = index_for(demo, encoder, "", tuple)
     assert is_right(frozenset(), [[]], index, demo.profile)
     assert not is_right(frozenset({0}), [[]], index, demo.profile)
     assert not is_right(frozenset(), [["Q90"]], index, demo.profile)

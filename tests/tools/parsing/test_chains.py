@@ -20,6 +20,7 @@ from triplewise.tools.parsing.chains import (
 from triplewise.tools.parsing.derivation import Category
 from triplewise.tools.parsing.grounding import ground
 from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.question import Question
 from triplewise.tools.retrieval.encoder import open_encoder
 
@@ -50,7 +51,7 @@ def kg(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
 
 def grounded(kg: KnowledgeGraph, text: str) -> Question:
     encoder = open_encoder()
-    question = ground(text, GraphIndex.of(kg, encoder), linked=link(text, kg, encoder=encoder))
+    question = ground(text, index_for(kg, encoder, "", tuple), linked=link(text, kg, encoder=encoder))
     for anchor in question.anchors:
         anchor.score = 1.0
     return question
@@ -121,7 +122,7 @@ def test_a_chain_that_seeds_show_is_one_of_the_whole_question(kg: KnowledgeGraph
 
 
 def test_paths_of_the_graph_are_paths_of_the_index(kg: KnowledgeGraph) -> None:
-    index = GraphIndex.of(kg, open_encoder())
+    index = index_for(kg, open_encoder(), "", tuple)
     (path,) = index_paths(index, [(IRI(EX + "director"), False), (IRI(EX + "cast"), True)])
     assert [direction for _, direction in path] == [-1, 1]
     assert index_paths(index, [(IRI(EX + "none"), True)]) == []

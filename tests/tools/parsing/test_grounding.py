@@ -14,6 +14,7 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.derivation import Derivation, Operator
 from triplewise.tools.parsing.grounding import ground
 from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.query import Nodes, Number
 from triplewise.tools.parsing.question import Question
 from triplewise.tools.retrieval.encoder import open_encoder
@@ -38,7 +39,7 @@ TURTLE = """
 def index(tmp_path_factory: pytest.TempPathFactory) -> GraphIndex:
     path = tmp_path_factory.mktemp("places") / "places.ttl"
     path.write_text(TURTLE, encoding="utf-8")
-    return GraphIndex.of(open_kg(str(path)), open_encoder())
+    return index_for(open_kg(str(path)), open_encoder(), "", tuple)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from triplewise.tools.kg import open_kg
 from triplewise.tools.parsing.denotation import values_at
 from triplewise.tools.parsing.facts import whole_facts
 from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.relations import Relation, number
 from triplewise.tools.parsing.vocabulary import Vocabulary
 
@@ -184,8 +185,8 @@ def test_an_index_is_made_once(tmp_path: Path) -> None:
 
     (tmp_path / "graph.ttl").write_text(HEAD + GRAPH, encoding="utf-8")
     kg, encoder = open_kg(tmp_path / "graph.ttl"), open_encoder()
-    index = GraphIndex.of(kg, encoder)
-    assert GraphIndex.of(kg.session(), encoder) is index
+    index = index_for(kg, encoder, "", tuple)
+    assert index_for(kg.session(), encoder, "", tuple) is index
     vectors = Vocabulary.of(index).relations.similarity(encoder.encode(["owned by"]))
     assert vectors[0].argmax() == relation(index, "ownedBy").i
 

@@ -9,7 +9,6 @@ import pyoxigraph as ox
 import pytest
 
 from triplewise.evals.servers import OxigraphServer, Proxy
-from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
@@ -56,7 +55,7 @@ def test_an_endpoint_is_read_whole_as_the_same_graph_here(
     demo: EmbeddedKG, endpoint: EndpointKG, proxy: Proxy
 ) -> None:
     encoder = open_encoder()
-    here, there = GraphIndex.of(demo, encoder), GraphIndex.of(endpoint, encoder)
+    here, there = index_for(demo, encoder, "", tuple), index_for(endpoint, encoder, "", tuple)
     assert proxy.waves <= 5
     assert set(there.terms) == set(here.terms)
     assert [(r.path, r.names, len(r.starts)) for r in there.rels] == [
@@ -87,13 +86,11 @@ def test_a_large_graph_has_no_whole_index(demo: EmbeddedKG, monkeypatch: pytest.
     monkeypatch.setattr(facts, "SMALL", 100)
     kg = EmbeddedKG(demo._store or ox.Store(), demo.profile, "large")
     assert GraphIndex.whole(kg, open_encoder()) is None
-    with pytest.raises(DataError, match="local index"):
-        GraphIndex.of(kg, open_encoder())
 
 
 def test_a_local_index_has_what_lies_around_the_entities(demo: EmbeddedKG) -> None:
     whole, part = (
-        GraphIndex.of(demo, open_encoder()),
+        index_for(demo, open_encoder(), "", tuple),
         local_index(demo, open_encoder(), "Which countries border Bolivia?", [BOLIVIA]),
     )
     assert len(part.terms) < len(whole.terms)
@@ -121,6 +118,6 @@ def test_entities_are_looked_for_only_where_they_are_needed(demo: EmbeddedKG) ->
     def nodes() -> list[IRI]:
         raise AssertionError("the graph is small")
 
-    assert index_for(demo, open_encoder(), "Which countries border Bolivia?", nodes) is GraphIndex.of(
-        demo, open_encoder()
+    assert index_for(demo, open_encoder(), "Which countries border Bolivia?", nodes) is index_for(
+        demo, open_encoder(), "", tuple
     )

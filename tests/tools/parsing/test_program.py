@@ -16,6 +16,7 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.parsing.denotation import Denotation, denotation
 from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.program import compile_query, slug
 from triplewise.tools.parsing.query import (
     Aggregate,
@@ -74,7 +75,7 @@ def index_of(facts: Sequence[Triple]) -> tuple[EmbeddedKG, GraphIndex]:
     store = ox.Store()
     store.load("\n".join(t.n3() for t in facts).encode(), format=ox.RdfFormat.N_TRIPLES)
     kg = EmbeddedKG(store, PROFILE, "memory")
-    return kg, GraphIndex.of(kg, open_encoder())
+    return kg, index_for(kg, open_encoder(), "", tuple)
 
 
 def computed(kg: EmbeddedKG, program: PyQL, expected: Denotation, index: GraphIndex) -> object:
