@@ -59,10 +59,7 @@ class EntityCandidate:
 
 @dataclass(frozen=True, slots=True)
 class LinkedEntity:
-    """A mention as the question writes it, its positions or -1, and the node it is taken to mean.
-
-    `candidates`: all that it may mean, best first.
-    """
+    """A mention as the question writes it, its positions or -1, and the node it is taken to mean."""
 
     mention: str
     start: int
@@ -70,7 +67,7 @@ class LinkedEntity:
     id: str
     label: str
     score: float
-    candidates: tuple[EntityCandidate, ...] = ()
+    candidates: tuple[EntityCandidate, ...] = ()  # all that it may mean, best first
 
 
 class _Mention(NamedTuple):

@@ -55,10 +55,8 @@ class Lazy(dict[int, T]):
 class Classes:
     """The classes of an index: those that the graph names, then those that relations imply.
 
-    Attributes:
-        members: of each class, of its subclasses too. own: how many nodes the graph says are of it itself.
-        types: those of each node itself. paths: see `_paths`.
-        steps: by class, what its members can take, with the classes it leads to and the share that can.
+    `members`: of its subclasses too; `own`: how many nodes the graph says are of it itself; `types`: those of
+    each node itself; `steps`: by class, what members can take, with the classes it leads to and the share.
     """
 
     def __init__(

@@ -1,10 +1,9 @@
 """How sure an answer is: evidence about its best derivation, and a calibrated probability of being right.
 
-The share of an answer among the derivations of a question says which one is most probable, not whether any is
-right: a fact that the graph lacks gives its nearest neighbour all of the mass. The probability is given by
-boosted regression trees on the share and on what the best derivation leaves uncovered or takes on weak
-evidence, trained on questions of several graphs, unanswerable ones among them (`evals/train_parser.py`),
-shipped as `confidence.json`; `triplewise calibrate` trains them on one's own.
+The share of an answer among the derivations of a question does not say whether any is right: a fact that the
+graph lacks gives its nearest neighbour all of the mass. Boosted regression trees on the share and on what the
+best derivation leaves uncovered or takes on weak evidence do, trained on questions of several graphs,
+unanswerable ones among them (`evals/train_parser.py`); `triplewise calibrate` trains them on one's own.
 """
 
 from __future__ import annotations

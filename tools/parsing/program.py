@@ -121,15 +121,12 @@ def _order(query: q.Set) -> int:
 
 @dataclass
 class _Writer:
-    """Writes the clauses of one program, or of one pattern inside it.
-
-    `taken`: names of all variables of the whole program; `relations`: the relation whose values each holds.
-    """
+    """Writes the clauses of one program, or of one pattern inside it."""
 
     index: GraphIndex
     profile: Profile
-    taken: set[str] = field(default_factory=set)
-    relations: dict[Node, int] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)  # names of all variables of the whole program
+    relations: dict[Node, int] = field(default_factory=dict)  # whose values each of them holds
     program: PyQL = field(default_factory=PyQL)
 
     def fresh(self, name: str) -> Variable:

@@ -45,16 +45,12 @@ class Nodes(Tree):
 
 @dataclass(frozen=True, slots=True)
 class Number(Tree):
-    """A number, date or time of the question: its place on a line, and its kind ("", "date" or "time").
+    """A number, date or time of the question."""
 
-    `text` is how a date or time is written ("1990", "1990-05", "1990-05-07", "10:30"): dates compare to this
-    precision. `unit` is the one behind it, as the lexicon writes it.
-    """
-
-    value: float
-    kind: str = ""
-    text: str = ""
-    unit: str = ""
+    value: float  # its place on a line
+    kind: str = ""  # or "date" or "time"
+    text: str = ""  # a date or time as written ("1990-05", "10:30"): dates compare to this precision
+    unit: str = ""  # behind it, as the lexicon writes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +101,13 @@ class Minus(Tree):
 
 @dataclass(frozen=True, slots=True)
 class Extremal(Tree):
-    """The members with the largest (sign 1) or smallest (-1) of all their values of a numeric path.
-
-    Ties are kept. `rank` counts distinct values from that end (2: the second largest), `count` how many
-    values from there on ("the three largest": 3).
-    """
+    """The members with the largest or smallest of all their values of a numeric path. Ties are kept."""
 
     of: Set
     path: Path
-    sign: int
-    rank: int = 1
-    count: int = 1
+    sign: int  # 1: the largest, -1: the smallest
+    rank: int = 1  # of distinct values from that end (2: the second largest)
+    count: int = 1  # how many values from there on ("the three largest": 3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,10 +71,7 @@ def _words_of(text: str) -> list[str]:
 def slot_readings(
     relation: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, encoder: Encoder
 ) -> tuple[Reading, ...]:
-    """Return readings that fill a slot: the relation of an entity by its name; () where the KG has none.
-
-    The best first; nothing calibrates their confidence.
-    """
+    """Return readings that fill a slot, best first, with no confidence; () where no relation is like it."""
     readings = list[Reading]()
     for topic in [iri for entity in linked if (iri := kg.profile.expand(entity.id)) is not None]:
         index = index_for(kg, encoder, relation, lambda topic=topic: [topic])  # type: ignore[misc]

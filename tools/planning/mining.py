@@ -47,15 +47,12 @@ _TEMPORAL = ("date", "dateTime", "gYearMonth", "string")
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """Sizes of a plan: groups of seeds read, rules returned, relations of the longest path.
+    """Sizes of a plan."""
 
-    `documents`: whether they may fill a gap of the KG; a rule that leads nowhere then stays a plan.
-    """
-
-    seed_count: int = 5
+    seed_count: int = 5  # groups of seeds that are read
     rules: int = 8
-    hops: int = 3
-    documents: bool = False
+    hops: int = 3  # relations of the longest path
+    documents: bool = False  # whether they may fill a gap: a rule that leads nowhere then stays a plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,13 +84,10 @@ class Match(NamedTuple):
 
 @dataclass
 class SeedIndex:
-    """BM25 over the masked texts of one graph's seed questions; unigrams and bigrams, stop words kept.
+    """BM25 over the masked texts of one graph's seed questions; unigrams and bigrams, stop words kept."""
 
-    `groups`: seeds by their masked text; `hops`: of the longest path that is mined; `mined`: what seeds gave.
-    """
-
-    groups: Mapping[str, Sequence[Seed]]
-    hops: int = 3
+    groups: Mapping[str, Sequence[Seed]]  # by their masked text
+    hops: int = 3  # of the longest path that is mined
     mined: dict[Seed, Mined] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
