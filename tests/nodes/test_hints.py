@@ -198,3 +198,25 @@ def test_a_file_without_solved_questions_is_an_error(graph: str, tmp_path: Path)
     state, env = observed(graph, "Why?", examples=str(file))
     with pytest.raises(DataError, match="no solved question"):
         prompt_values(state, env)["examples"]()
+
+
+@pytest.mark.parametrize(
+    ("question", "unnamed"),
+    [
+        ("What is the smoot of it?", ["smoot"]),  # not even English
+        ("Which cities like Zorblax are in Orrin?", ["Zorblax"]),
+        ("Which cities did Bodine found in May?", []),  # Bodin
+        ("Which visitors did Rua have?", []),
+        ("List all by GMT", ["GMT"]),
+        ("Wo liegt Zorblax?", []),
+    ],
+)
+def test_what_nothing_is_called_need_not_be_searched_for(
+    graph: str, question: str, unnamed: list[str]
+) -> None:
+    state, env = observed(graph, question)
+    values = prompt_values(state, env)
+    assert values["unnamed"]() == unnamed
+    prompt = env.prompt.render("turn", **values)
+    assert all(f"No name or value in the graph has: {word}." in prompt for word in unnamed)
+    assert ("none was found: search" in prompt) == (not unnamed and not values["meanings"]())

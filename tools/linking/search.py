@@ -6,7 +6,7 @@ Names are compared by their words; classes and relations by the vectors of label
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal as OneOf
@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import IRI
+from triplewise.tools.core.terms import IRI, text
 from triplewise.tools.kg.labels import Candidate, similarity
 from triplewise.tools.kg.profile import Profile, local_name, split_words
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts, remembered, singulars
-from triplewise.tools.language.lexicon import grammar_of
-from triplewise.tools.language.text import singular
-from triplewise.tools.retrieval.encoder import Encoder, vectors_of
+from triplewise.tools.language.lexicon import grammar_of, lexicon
+from triplewise.tools.language.text import singular, tokenise
+from triplewise.tools.retrieval.encoder import Encoder, english_words, vectors_of
 from triplewise.tools.retrieval.ranking import fuse
 
 MatchKind = OneOf["entity", "class", "relation"]
@@ -34,6 +34,7 @@ LEAST_ALIKE = 0.7  # likeness of names by their words from which they are shown 
 OUTLYING = 3.0  # standard deviations above the mean of the vocabulary from which a vector stands out
 MOST_BEHIND = 0.3  # how much less alike than the best name another may be to be shown
 TYPES = 2  # classes shown of a node
+SHORT, LONG = 3, 5  # letters of a word that is never strange, and of one that may be misspelt
 CLOSE, ALIKE = 0.75, 0.8  # likeness of a name to a text, and of two words, from which they are close
 UNUSED = 0.2  # how much less alike a name without any facts is taken to be
 LANGUAGE_NAMES = {"en": "English", "de": "German", "fr": "French", "es": "Spanish"}
@@ -223,6 +224,42 @@ def is_in_vocabulary(kg: KnowledgeGraph, word: str) -> bool:
         return frozenset("".join(run) for name in words for run in (*zip(name), *pairwise(name)))
 
     return singular(word) in remembered(kg, "vocabulary", "words", read)
+
+
+def unnamed_words(
+    kg: KnowledgeGraph, question: str, places: Sequence[tuple[int, int]], capitals_only: bool
+) -> list[str]:
+    """Return words of a question, outside of its mentions, that surely no name or value in a graph has.
+
+    They begin with a capital or are not English. None over a distance or of a question in another language.
+    """
+    if kg.index is None or kg.is_remote or grammar_of(question):
+        return []
+    known = lexicon().stop | lexicon().months.keys()
+    tokens = [t for t in tokenise(question) if not any(a <= t.start < b for a, b in places)]
+    strange = (t for t in tokens if (t.start and t.capital) or (not capitals_only and is_strange(t.word)))
+    unknown = (t for t in strange if t.word not in known and not is_in_vocabulary(kg, t.word))
+    return [t.text for t in unknown if not _is_anywhere(kg, t.text.lower())]
+
+
+def _is_anywhere(kg: KnowledgeGraph, word: str) -> bool:
+    """Whether the name of a node has a word, a long one perhaps misspelt, or a value, as far as one sees."""
+    forms, least = singulars(word), ALIKE if len(word) >= LONG else 1.0
+    near = {w for c in kg.names.search(word, limit=20, near=True) for w in normalise(c.entry.text).split()}
+    if any(similarity(normalise(form), other) >= least for form in forms for other in near):
+        return True
+    begins = text(rf"\b({'|'.join(forms)})").n3()
+    sparql = f"ASK {{ ?s ?p ?o FILTER(isLiteral(?o) && REGEX(STR(?o), {begins}, 'i')) }}"
+    return kg.query(sparql, timeout=min(kg.timeout, LONGEST_LOOK)).boolean is not False
+
+
+def is_strange(word: str, *known: Container[str]) -> bool:
+    """Return whether a word is neither English nor known otherwise."""
+    words = lexicon()
+    degree = any(words.adjective_of(word, ending) in words.adjectives for ending in ("er", "est"))
+    if len(word) <= SHORT or not word.isalpha() or degree:
+        return False
+    return not any(form in of for form in (word, singular(word)) for of in (*known, english_words()))
 
 
 def class_words(kg: KnowledgeGraph) -> frozenset[str]:
