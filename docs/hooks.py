@@ -10,7 +10,7 @@ from triplewise import Context
 
 
 def on_page_markdown(markdown: str, *, config: Any, **_: Any) -> str:
-    """Make links to files beside docs/ links into the repository, and `{settings}` the table of settings.
+    """Make links to files outside docs/ links into the repository, and `{settings}` the table of settings.
 
     `notest` is for tests/test_readme.py: Markdown would not take ` ```sh notest` for a block of code.
     """

@@ -188,7 +188,7 @@ def read_records(path: Path, *required: str) -> list[Record]:
 
 
 class LoadedKG(NamedTuple):
-    """A graph that is ready to be asked; without `checksum` it is the user's own, at a path or URL.
+    """A graph that is ready to be queried; without `checksum` it is the user's own, at a path or URL.
 
     `profile` is "" where it was inferred; `triples` are distinct facts, labels included.
     """

@@ -197,7 +197,7 @@ def _recover(killed: EvalLog) -> EvalLog:
     log = logs.read_eval_log(log.location, resolve_attachments="full")
     for sample in log.samples or ():
         sample.store = sample.store or dict(store_from_events(sample.events).items())
-    # What was scored but whose run is not on disk is asked again.
+    # Questions whose run is not on disk are repeated even if they were scored.
     log.samples = [
         sample
         for sample in log.samples or ()

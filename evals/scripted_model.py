@@ -62,9 +62,9 @@ class ChatHandler(LoopbackHandler):
 
     def usage(self, reply: str, body: dict[str, Any]) -> dict[str, int]:
         """Return the tokens of a chat as the API has them."""
-        asked = sum(self.server.count_tokens(str(m.get("content") or "")) for m in body["messages"])
+        prompt = sum(self.server.count_tokens(str(m.get("content") or "")) for m in body["messages"])
         written = self.server.count_tokens(reply)
-        return {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}
+        return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
 
     def send_json(self, status: int, data: Any, headers: Mapping[str, str] | None = None) -> None:
         """Answer with JSON."""

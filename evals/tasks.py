@@ -54,7 +54,7 @@ OWN_TABLES = "each question's own table, as a SQLite file"  # what WikiSQL is as
 class Question(NamedTuple):
     """The question of a record: `gold` are texts, `entities` mention -> id, the benchmark's linking.
 
-    Questions are told apart by `tags` in a report; `metadata` is for scorers.
+    Reports distinguish questions by `tags`; `metadata` is for scorers.
     """
 
     text: str
@@ -191,7 +191,7 @@ def _samples(
         samples.append(question.sample(record["id"], linked=gold_linking, answerable=answerable))
     if not samples:
         raise ConfigurationError(
-            f"no question of {of.name} is left: the graph can answer none that was asked for; ask "
+            f"no question of {of.name} is left: the graph can answer none of those requested; ask "
             "all (kg_exact=false, answerable=false) or take the whole graph (gold_derived=true)"
         )
     counts = {"drawn_from": len(samples), "answerable": sum(flags.values()), "asked": len(flags)}

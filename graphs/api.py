@@ -64,14 +64,14 @@ def ask(
     return answer
 
 
-async def aask(question: str, kg: Any = "demo", **asked: Any) -> Answer:
+async def aask(question: str, kg: Any = "demo", **given: Any) -> Answer:
     """Answer a question in a coroutine, many at a time; as `ask`."""
-    graph, run, context = _run(question, kg, **asked)
+    graph, run, context = _run(question, kg, **given)
     answer: Answer = (await graph.ainvoke(run, context=context))["answer"]
     return answer
 
 
-def ask_many(questions: Iterable[str], kg: Any = "demo", *, jobs: int = 4, **asked: Any) -> Iterator[Answer]:
+def ask_many(questions: Iterable[str], kg: Any = "demo", *, jobs: int = 4, **given: Any) -> Iterator[Answer]:
     """Answer questions, `jobs` at a time; yield the answers in the order of the questions.
 
     One that is empty or too long has the status `not_found`. Another error ends it. Arguments as of `ask`.
@@ -83,7 +83,7 @@ def ask_many(questions: Iterable[str], kg: Any = "demo", *, jobs: int = 4, **ask
 
     def one(question: str) -> Answer:
         try:
-            return ask(question, kg, **asked)
+            return ask(question, kg, **given)
         except QuestionError as error:
             return Answer("not_found", text=f"Not found: {error}.", reason=str(error))
 
@@ -94,8 +94,8 @@ def ask_many(questions: Iterable[str], kg: Any = "demo", *, jobs: int = 4, **ask
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def stream(question: str, kg: Any = "demo", **asked: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def stream(question: str, kg: Any = "demo", **given: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each phase with its update of the state as it happens; the last is `answer`. As `ask`."""
-    graph, run, context = _run(question, kg, **asked)
+    graph, run, context = _run(question, kg, **given)
     for update in graph.stream(run, context=context, stream_mode="updates"):
         yield from update.items()

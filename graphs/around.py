@@ -94,7 +94,7 @@ class Held(BaseModel):
 
 @dataclass(frozen=True)
 class ServedGraph:
-    """A graph that is asked, opened; `settings` are those given (`context`) and the preset's."""
+    """A graph that is queried, opened; `settings` are those given (`context`) and the preset's."""
 
     context: Context
     settings: Context
@@ -132,10 +132,10 @@ class ServedGraph:
         answer, kg, encoder, source = state.answer, self.kg.session(), self.encoder, self.source
         if answer is None or answer.status not in ("not_found", "unsure") or answer.sql:
             return None
-        asked = state.question
+        rest = state.question
         for entity in state.linked:
-            asked = asked.replace(entity.mention, " ")
-        content = " ".join(w for w in re.findall(r"\w+", asked) if w.lower() not in lexicon().stop)
+            rest = rest.replace(entity.mention, " ")
+        content = " ".join(w for w in re.findall(r"\w+", rest) if w.lower() not in lexicon().stop)
         uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
         named = " ".join(entity.mention for entity in state.linked).split()
         words = " ".join(w for w in answer.unaccounted or uncovered if w not in named) or content

@@ -20,7 +20,7 @@ READ_ONLY = ToolAnnotations(
 
 
 def mcp_server(tools: AssistantTools) -> MCPServer[Any]:
-    """Return a server of these tools; `run()` speaks on standard input and output."""
+    """Return a server of these tools; `run()` serves standard input and output."""
     server: MCPServer[Any] = MCPServer(
         "triplewise",
         title=f"Knowledge graph {tools.kg.name}",

@@ -50,7 +50,7 @@ class RunRequest:
 
 
 class Checkpoints:
-    """The user's checkpoint file, and the notes beside it; `saver` is None where nothing can be written."""
+    """The user's checkpoint file, and notes on its runs; `saver` is None where nothing can be written."""
 
     saver: SqliteSaver | None = None
 

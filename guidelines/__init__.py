@@ -1,4 +1,4 @@
-"""ERASER's guidelines as data: what can go wrong in a step, and what to tell the agent (QueryAgent 3.3).
+"""ERASER's guidelines as data: what can go wrong in a step, and how to correct the agent (QueryAgent 3.3).
 
 ```python
 guidelines = load_guidelines()              # the shipped ones; load_guidelines(["my.yaml"]) puts yours first

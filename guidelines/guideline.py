@@ -11,7 +11,7 @@ A file is a list of mappings:
   example:                            # a step that must trigger it (of the first `toolset`), what it must say
     feedback: {action: add_count, arguments: ["?x", "?n"], error: unknown_variable}
     memory: {bound: ["?film"]}
-    expect: Count one of ?film        # beside them: question, budget_left, actions, step; optional
+    expect: Count one of ?film        # besides them: question, budget_left, actions, step; optional
   severity: error                     # or `note`: the step stands and the text is appended
   paper: table 13                     # where it comes from, optional
   toolset: pyql                       # or a list: the actions it is for, optional; left out, it is for all

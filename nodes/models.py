@@ -282,14 +282,14 @@ class ChatModel:
         """Return the text of a message, cut to a safe length: servers may ignore the limit of tokens."""
         return _clean(str(message.text)[: CHARACTERS * self._max_tokens])
 
-    def _read(self, message: AIMessage, asked: Sequence[Any], tools: list[Any], stop: Sequence[str]) -> Reply:
+    def _read(self, message: AIMessage, sent: Sequence[Any], tools: list[Any], stop: Sequence[str]) -> Reply:
         """Return a message as a `Reply`; tokens are estimated where the server reports none."""
         text, used = self._text(message), dict[str, Any](message.usage_metadata or {})
         is_cut = len(str(message.text)) > CHARACTERS * self._max_tokens
         counts = used.get("input_tokens", 0), used.get("output_tokens", 0)
         if estimated := not (any(counts) and all(isinstance(n, int) and n >= 0 for n in counts)):
             written = [message.model_copy(update={"content": text})]
-            counts = count_tokens_approximately(asked, tools=tools), count_tokens_approximately(written)
+            counts = count_tokens_approximately(sent, tools=tools), count_tokens_approximately(written)
         for block in _REASONING:
             text = block.sub("", text)
         text = "\n".join(map(one_line, text.split("\n"))).strip()

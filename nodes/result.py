@@ -153,8 +153,8 @@ def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> R
     same = next((r for r in state.readings if frozenset(r.values) == frozenset(values)), None)
     program = PyQL() if env.toolset.name == "sparql" else env.toolset.to_pyql(state.program, env.kg.profile)
     used = [e for e in state.linked if e.id in state.program]
-    asked = asking_words(state.question, [e.label for e in used], [(e.start, e.end) for e in used])
-    others = {**coverage(asked, program, env.kg, env.encoder), "size": math.log1p(len(values))}
+    words = asking_words(state.question, [e.label for e in used], [(e.start, e.end) for e in used])
+    others = {**coverage(words, program, env.kg, env.encoder), "size": math.log1p(len(values))}
     features = query_features(same, next(iter(state.readings), None), values, len(wrong), others)
     uncovered, about = same.uncovered if same is not None else (), ("", "the query of the model", 0.0, 0.0)
     return Reading(*about, "a model", tuple(values), uncovered, features=features)

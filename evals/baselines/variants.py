@@ -1,4 +1,4 @@
-"""Baselines that are a few lines beside the loop they share.
+"""Baselines that need only a few lines besides the loop they share.
 
 Direct answers, chains of thought (Wei et al. 2022), the majority of several (Wang et al. 2023) and passages
 that are read (SymAgent, table 1) take only ids from the graph. ReAct (Yao et al. 2023): thought, action and

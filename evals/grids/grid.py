@@ -50,7 +50,7 @@ class Column(CellSpec):
 
 
 class Row(CellSpec):
-    """A row; one that the published table has too stands beside it."""
+    """A row; it is shown next to the published one of the same name."""
 
     row: str = Field(min_length=1)
     group: str = ""

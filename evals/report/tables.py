@@ -181,7 +181,7 @@ def report_tables(logs: Sequence[Log]) -> list[Table]:
 
 
 def task_tables(logs: Sequence[Log]) -> list[Table]:
-    """Return the tables of logs by task: answers, cost, and systems beside the first."""
+    """Return the tables of logs by task: answers, cost, and systems compared with the first."""
     logs = sorted(logs, key=lambda log: (log.name, log.system, log.created))
     labels, answers, costs = system_labels(logs), [], []
     scored = [measure(name) for name in QUALITY if any(name in log.questions for log in logs)]

@@ -25,7 +25,7 @@ class AskOptions(o.RunOptions):
     db: str | None = o.option(
         "[NAME=]URL|FILE",
         "Ask a relational database: SQLite, DuckDB, CSV, PostgreSQL, MySQL. Implies --preset sql; next to "
-        "--kg it is asked as a graph.",
+        "--kg it is queried as a graph.",
     )
     documents: str | None = o.option(
         "FOLDER|wikipedia", "What to read where the graph has a gap. Implies --preset symagent."

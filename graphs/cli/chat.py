@@ -1,4 +1,4 @@
-"""`triplewise chat`: a conversation, in which a question may lean on what was said before."""
+"""`triplewise chat`: a conversation, in which a question may refer to earlier ones."""
 
 from __future__ import annotations
 

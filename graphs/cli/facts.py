@@ -20,7 +20,7 @@ Ids = Annotated[list[str], typer.Argument(metavar="ID...", help=_IDS)]
 COLOURS: dict[FactStatus, str] = {"accepted": "green", "rejected": "red", "proposed": "yellow"}
 
 commands = typer.Typer(
-    help="Facts read from documents: kept beside each knowledge graph, never in it. Runs propose them with "
+    help="Facts read from documents: stored per knowledge graph, never in it. Runs propose them with "
     "`ask --documents`, and see them again with `ask --set overlay=accepted` (or proposed).",
     no_args_is_help=True,
 )

@@ -75,7 +75,7 @@ def index(
 ) -> None:
     """Read the names of an endpoint once into an index, so that entities are found in any spelling.
 
-    It lies in the user's cache, and is used by itself whenever the URL is asked. What is broken off goes on
+    It lies in the user's cache, and is used whenever the URL is queried. An interrupted run is resumed
     where it was when the same command is run again.
 
     Examples:

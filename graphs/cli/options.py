@@ -46,9 +46,9 @@ def given(context: typer.Context, *besides: str) -> list[str]:
 
 
 def check_resume(context: typer.Context, *besides: str) -> None:
-    """Raise `ConfigurationError` for options beside `--resume`, which has them from what it goes on with."""
+    """Raise `ConfigurationError` for options that `--resume` takes from the run it resumes."""
     if extra := given(context, "resume", *besides):
-        message = f"--resume takes all settings from what it goes on with: not {', '.join(extra)}"
+        message = f"--resume takes all settings from the run it resumes, not {', '.join(extra)}"
         raise ConfigurationError(f"{message}; leave them out")
 
 

@@ -81,10 +81,10 @@ class Run:
         return values
 
     def document(self) -> dict[str, Any]:
-        """Return the ended run, and what was asked of what."""
-        asked = {name: getattr(self.served.context, name) for name in ("kg", "db", "model")}
-        asked |= {"preset": self.request.preset, "thread": self.request.thread}
-        return self.served.document(self.state) | asked
+        """Return the finished run, with graph, model and preset."""
+        about = {name: getattr(self.served.context, name) for name in ("kg", "db", "model")}
+        about |= {"preset": self.request.preset, "thread": self.request.thread}
+        return self.served.document(self.state) | about
 
     def write_page(self, path: Path) -> None:
         """Write the page of the ended run, and say where it is. Raises as `write_page`."""

@@ -106,7 +106,7 @@ def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> No
         say("whoever reaches this address can ask; put what checks who they are before it", "notice")
     quiet: Any = {"log_level": "warning", "timeout_graceful_shutdown": 1, "server_header": False}
     server = uvicorn.Server(uvicorn.Config(app, http=ImpatientProtocol, **quiet))
-    # That answers are cut off is what whoever pressed Ctrl-C asked for.
+    # Whoever pressed Ctrl-C wants running answers to be cut off.
     logging.getLogger("uvicorn.error").addFilter(lambda record: not server.should_exit)
     server.run(sockets=[listening])
 

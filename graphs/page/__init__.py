@@ -75,7 +75,7 @@ def check_place(path: Path) -> None:
 
 
 def check_page(path: Path) -> None:
-    """Check as `check_place`, and that no file is lost but a page of ours, by its first bytes."""
+    """Check as `check_place`, and that only a triplewise page (by its first bytes) is overwritten."""
     check_place(path)
     if path.is_file():
         with path.open("rb") as file:

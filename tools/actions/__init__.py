@@ -1,7 +1,7 @@
 """The actions an agent can take, and how its replies are read.
 
 `pyql` builds a query (QueryAgent), `explore` walks the graph (ODA), `symbolic` follows rules (SymAgent),
-`agentbench` makes sets from sets (AgentBench); a relational database is asked column by column by `sql`
+`agentbench` makes sets from sets (AgentBench); `sql` queries a relational database column by column
 (QueryAgent), and in SQL by `select`. `sparql` asks a graph in SPARQL that the model writes.
 """
 

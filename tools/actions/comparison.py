@@ -27,7 +27,7 @@ _Clauses = tuple[pyql.Clause, ...]
 def compared(kg: KnowledgeGraph, before: pyql.PyQL, after: pyql.PyQL) -> pyql.PyQL:
     """Return the program `after` clauses were added, with values compared and computed as what they are.
 
-    The KG is asked for a sample of the values, with one query a comparison, only where datatypes matter.
+    A sample of the values is read from the KG, by one query per comparison, if datatypes matter.
     Raises `bad_comparison` if entities are to be ordered, or computed with.
     """
     clauses = before.clauses

@@ -59,7 +59,7 @@ def get_relation(
         shown = next(iter(resolver.repaired.values()), shown)
     n, pages = terms.page_number(page), list[tuple[list[str], list[str]]]()
     left: Sequence[list[str]] = [terms.short_ids(kg, side) for side in (result.forward, result.backward)]
-    for _ in range(min(n, 1 + sum(map(len, left)))):  # whatever page is asked for, the last one is empty
+    for _ in range(min(n, 1 + sum(map(len, left)))):  # pages beyond the last one are empty
         pages.append(context.rank(*left))
         left = [[r for r in side if r not in cut] for side, cut in zip(left, pages[-1], strict=True)]
     named, ends = _with_values(kg, pages[-1], card)
@@ -137,7 +137,7 @@ def _replace_earlier_fact(context: ActionContext, before: PyQL, after: PyQL) -> 
     """Return what is found if an empty fact replaces an earlier one (QueryAgent, figure 7, step 7).
 
     Both join the same known node with the same variable, on which nothing else hangs, and the earlier fact
-    leads to mediators only: told to choose another relation, agents do so under the old name. Else None.
+    leads to mediators only: when advised to choose another relation, models reuse the name. Else None.
     """
     newest = after.clauses[-1]
     if not isinstance(newest, Fact) or len(newest.mentions) != 1:

@@ -25,11 +25,11 @@ def search(
     kind: Annotated[str, "text", f"{', '.join(KINDS)}; all of them if left out"] = "",
 ) -> Feedback:
     """Look up ids by name: use it where the entities given are missing or not the ones meant."""
-    text, asked = text.strip().strip("'\""), kind.strip().strip("'\"").lower()
-    if asked and asked not in _KINDS:
+    text, given = text.strip().strip("'\""), kind.strip().strip("'\"").lower()
+    if given and given not in _KINDS:
         message = f"search looks for {', '.join(KINDS)}, not for {kind}"
-        raise ActionError("bad_kind", message, given=asked)
-    kinds, shown = ((_KINDS[asked],), SHOWN) if asked else (KINDS, SHOWN_OF_ALL)
+        raise ActionError("bad_kind", message, given=given)
+    kinds, shown = ((_KINDS[given],), SHOWN) if given else (KINDS, SHOWN_OF_ALL)
     matches = search_kg(context.kg, text, kinds, context.encoder, shown)
     lines = []
     for each in KINDS:
@@ -42,7 +42,7 @@ def search(
     if language and not any(m.close for m in matches):
         lines.append(f"Names in this graph are {language}.")
     return Feedback(
-        arguments=(text, *(kinds if asked else ())),
+        arguments=(text, *(kinds if given else ())),
         outcome=Outcome.ROWS,
         observation="\n".join(lines) or f"Nothing in the graph is called like {text!r}; try other words.",
         ids={"search": [m.id for m in matches]},

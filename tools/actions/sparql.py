@@ -1,4 +1,4 @@
-"""Asking a graph in SPARQL that the model writes: ours, beside QueryAgent's PyQL, with the same checks.
+"""Asking a graph in SPARQL that the model writes: not in the papers, with the same checks as PyQL.
 
 A query is read (`tools/pyql/raw_sparql.py`), refused unless it only reads, run, and shown as rows with ids.
 Of one that finds nothing, the patterns that do so are named.

@@ -60,7 +60,7 @@ def get_rules(
 
 
 def _nothing_found(context: ActionContext) -> str:
-    """What is said of a relation under which there is nothing (figure 7, observation 2)."""
+    """Return the observation for a relation without facts (figure 7, observation 2)."""
     text = "No entity found under this relation in the knowledge graph. You can keep searching on graph"
     documents = " or go to invoke wiki_search to retrieve relevant documents"
     return f"{text}{documents if 'extract' in context.services else ''}."

@@ -42,11 +42,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What the environment says about one action: the raw material of ERASER (QueryAgent 3.3).
+    """The feedback of the environment to one action, which ERASER works on (QueryAgent 3.3).
 
     Of the interpreter: `error` code, `message`, and facts about it as plain JSON (`detail`). Of the KB: the
     `outcome` of the query (see `Outcome`), `relations` offered by direction, a preview of each variable as
-    names (`values`) and as short `ids`. `observation` is what the agent sees when nothing is wrong, `program`
+    names (`values`) and as short `ids`. `observation` is what the agent sees if there is no error, `program`
     the PyQL text after the action, or before a failed one, `triples` what reflection chooses from, `facts`
     those of them just read from documents, `answers` the final values of an agent that has `finished`.
     """
@@ -280,7 +280,7 @@ class Toolset(Collection[str]):
         return replace(self, declared=tuple(a for a in self.declared if a.name not in names))
 
     def execute(self, context: ActionContext, call: Call) -> Feedback:
-        """Carry out a call; what is wrong with it comes back as feedback. `RunError` if the KG is lost."""
+        """Carry out a call; errors in it are returned as feedback. `RunError` if the KG is unavailable."""
         name, arguments = whole(call.name), tuple(map(whole, call.arguments))
         try:
             action = self.action(name)

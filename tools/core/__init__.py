@@ -1,1 +1,1 @@
-"""What everything else speaks: terms, rules, names, errors, files, addresses, agreement of answers."""
+"""The values that all packages share: terms, rules, names, errors, files, addresses, agreement of answers."""

@@ -35,7 +35,7 @@ _SENTENCE_END = re.compile(
 
 
 class FactRequest(NamedTuple):
-    """Facts asked for in passages: of a relation, about an entity, its node if any, and its aliases."""
+    """A request for facts in passages: relation, name of the entity, its node if any, and its aliases."""
 
     name: str
     relation: IRI

@@ -1,1 +1,1 @@
-"""Several graphs and databases asked as one: names, bridges between their nodes, one query over all."""
+"""Several graphs and databases queried as one: names, bridges between their nodes, one query over all."""

@@ -63,7 +63,7 @@ def _facts(database: RelationalDatabase, base: str) -> Iterator[ox.Quad]:
             raise KGUnavailableError(f"table {name} cannot be read as a graph: {result.message}")
         if result.outcome is Outcome.TRUNCATED:
             fix = "ask the database alone (--db without --kg), or make a smaller one of what is needed"
-            raise ConfigurationError(f"table {name} has over {ROWS:,} rows, too many beside graphs: {fix}")
+            raise ConfigurationError(f"table {name} has over {ROWS:,} rows, too many with graphs: {fix}")
         joins = [(*pair, key.target) for key in schema.keys if key.source == name for pair in key.pairs]
         targets = {own: target for own, their, target in joins if primary[target] == (their,)}
         yield ox.Quad(iri(name), label, ox.Literal(split_words(name)))

@@ -1,7 +1,7 @@
 """One KG of several: a query is cut into what each source holds, as federated engines do (FedX).
 
 The sources of this process lie in one store, a named graph each. What one endpoint holds alone is its own
-to answer. Of a query that crosses, each group of patterns that one endpoint holds is asked there, bound by
+to answer. Of a query that crosses, each group of patterns that one endpoint holds is sent there, bound by
 what is known by then (VALUES); its rows stand in its place, and the rest is run in this process. Nodes that
 a bridge joins have one id, an endpoint's where one has it.
 """
@@ -70,7 +70,7 @@ class FederatedKG(KnowledgeGraph):
         self.index = self.names if all(kg.index is not None for kg in members.values()) else None
 
     def session(self, **settings: Any) -> Self:
-        """The same over sessions of the sources, which count what they are asked."""
+        """The same over sessions of the sources, which count the queries to them."""
         session = super().session(**settings)
         session.silent, settings["meter"] = {}, session.meter
         session.members = {name: kg.session(**settings) for name, kg in self.members.items()}
@@ -103,9 +103,9 @@ class FederatedKG(KnowledgeGraph):
         ones = defaultdict[Any, list[IRI]](list)
         for subject in subjects:
             ones[self.one_id(subject)].append(subject)
-        said = list(self._each(self.members, lambda kg: kg._label_rows(list(ones), deadline)).values())
-        rows = ((s, *row[1:]) for result in said for row in result.rows for s in ones[row[0]])
-        return replace(said[0], _rows=tuple(rows))
+        results = list(self._each(self.members, lambda kg: kg._label_rows(list(ones), deadline)).values())
+        rows = ((s, *row[1:]) for result in results for row in result.rows for s in ones[row[0]])
+        return replace(results[0], _rows=tuple(rows))
 
     def query(
         self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
@@ -122,9 +122,9 @@ class FederatedKG(KnowledgeGraph):
             involved = list(dict.fromkeys(chain(*held))) or [LOCAL]
             if len(involved) > 1:
                 text, involved = self._filled(items, {}, "", run), [LOCAL]
-            asked = self.members[involved[0]]
+            member = self.members[involved[0]]
             text = text if involved == [LOCAL] else _GRAPH.sub("", text)
-            result = asked.query(text, timeout=run.deadline.left, limit=limit, foreign=foreign)
+            result = member.query(text, timeout=run.deadline.left, limit=limit, foreign=foreign)
         except Refused as refusal:
             return Result(Outcome.SYNTAX, message=str(refusal))
         except QueryFailedError as failed:
@@ -155,7 +155,7 @@ class FederatedKG(KnowledgeGraph):
         return _groups(text, tokenize(text), 0)[0]
 
     def holders(self, triple: str, foreign: bool = False) -> tuple[str, ...]:
-        """The sources that hold facts of a triple pattern in SPARQL; asked once, by its relation first."""
+        """The sources that hold facts of a triple pattern in SPARQL, by its relation first; cached."""
         memory, parts = protocol.memory_of(self, "holders"), _TRIPLE.fullmatch(triple)
         found: tuple[str, ...] | None = memory.get(triple)
         if found is None:
@@ -165,18 +165,18 @@ class FederatedKG(KnowledgeGraph):
             graphs, ask = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}", f"ASK {{ {triple} }}"
             local = self.members[LOCAL]
             if members:
-                said = self._each(
+                hits = self._each(
                     members, lambda kg: kg.query(graphs if kg is local else ask, foreign=foreign)
                 )
-                held = {name for name, result in said.items() if name and result.boolean}
-                held |= {row[0].value.removeprefix(SOURCE) for row in said[LOCAL].rows if row[0] is not None}
+                held = {name for name, result in hits.items() if name and result.boolean}
+                held |= {row[0].value.removeprefix(SOURCE) for row in hits[LOCAL].rows if row[0] is not None}
                 found = tuple(name for name in found if name in held)
             if not self.silent:
                 memory[triple] = found
         return found
 
     def _holders(self, triple: str, source: str, foreign: bool) -> tuple[str, ...]:
-        """The members that hold facts of a pattern, which may be asked of one source alone."""
+        """The members that hold facts of a pattern, which may be restricted to one source."""
         held = (source,) if source else self.holders(triple, foreign)
         return tuple(dict.fromkeys(name if name in self.members else LOCAL for name in held))
 
@@ -196,7 +196,7 @@ class FederatedKG(KnowledgeGraph):
                 if (held := self._holders(item, source, run.foreign)) == (LOCAL,):
                     here.append(filled[i])
                     continue
-                if len(held) == 1:  # what one endpoint holds, and variables join, is asked for as one
+                if len(held) == 1:  # what one endpoint holds, and variables join, is one query
                     alike = [part for part in there if part[0] == held]
                     met = [part for part in alike if any(_named(items[j]) & _named(item) for j in part[1])]
                     own, there = sorted(chain(own, *(p[1] for p in met))), [p for p in there if p not in met]
@@ -255,9 +255,9 @@ class FederatedKG(KnowledgeGraph):
                 met[node].update(self.holders(triple.n3().removesuffix(" .")))
         crossed, short = [b for b in self.bridges.values() if len(met[b.one]) > 1], self.profile.short
         names = ", ".join(f"{short(b.node)} = {short(b.one)}" for b in crossed if b.link == SAME_NAME)
-        said = [f"joined by equal names only: {names}"] if names else []
-        said += [f"{name} did not answer: {why}" for name, why in self.silent.items()]
-        return [b.triple for b in crossed], "; ".join(said)
+        remarks = [f"joined by equal names only: {names}"] if names else []
+        remarks += [f"{name} did not answer: {why}" for name, why in self.silent.items()]
+        return [b.triple for b in crossed], "; ".join(remarks)
 
     def written(self, sparql: str) -> str:
         """A query that PyQL wrote, with a SERVICE block for each group of lines that one source holds."""
@@ -299,7 +299,7 @@ def _groups(text: str, tokens: Sequence[Token], i: int) -> tuple[Items, int]:
     """The items of a group from a token on, and where it ends."""
     items, start, subject, depth = list[Any](), i, "", tokens[i].depth if i < len(tokens) else 0
 
-    def said(end: int) -> list[Any]:
+    def text_until(end: int) -> list[Any]:
         stop = tokens[end].start if end < len(tokens) else len(text)
         return [subject + text[tokens[start].start : stop].strip()] if start < min(end, len(tokens)) else []
 
@@ -307,24 +307,24 @@ def _groups(text: str, tokens: Sequence[Token], i: int) -> tuple[Items, int]:
         token, first, is_here = tokens[i], tokens[start].keyword, tokens[i].depth == depth
         if token.text == "{" and first == "VALUES":
             i = next((j for j in range(i, len(tokens)) if tokens[j].text == "}"), i)
-            items, start = items + said(i + 1), i + 1
+            items, start = items + text_until(i + 1), i + 1
         elif token.text == "{":
-            before = said(i)
+            before = text_until(i)
             if before and first not in (*_STARTS, *_HEADS):  # a triple without its dot
                 items, before = items + before, []
             sub, i = _groups(text, tokens, i + 1)
             items, start, subject = [*items, (before[0] if before else "", sub)], i + 1, ""
         elif is_here and (token.text in ".;" or (token.text == ")" and first in ("FILTER", "BIND"))):
-            items += said(i + (token.text == ")"))
+            items += text_until(i + (token.text == ")"))
             is_list = token.text == ";"
             subject = (subject or f"{tokens[start].text} ") if is_list else ""
             start = i + 1
         elif is_here and token.keyword in _STARTS and i > start:
-            items, start, subject = items + said(i), i, ""
+            items, start, subject = items + text_until(i), i, ""
         elif is_here and token.text in ",[":
             raise Refused(f"{token.text} is refused over several sources: write each triple by itself.")
         i += 1
-    return items + said(i), i
+    return items + text_until(i), i
 
 
 def _text(items: Items) -> str:
@@ -334,7 +334,7 @@ def _text(items: Items) -> str:
 
 
 def _triples(items: Items, source: str = "") -> list[tuple[str, str]]:
-    """The triple patterns of a group, each with the source that it is asked of ("" for all)."""
+    """The triple patterns of a group, each with the source that it is sent to ("" for all)."""
     found = list[tuple[str, str]]()
     for item in items:
         if isinstance(item, tuple):

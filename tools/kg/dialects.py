@@ -13,7 +13,7 @@ from triplewise.tools.core.files import parse_yaml
 from triplewise.tools.core.terms import IRI
 
 MATCHES = 200  # labels that full text gives at most: those of about the length of the text
-WORDS = 6  # words of a text that full text is asked for at most, the longest ones
+WORDS = 6  # most words of a text in a full-text search, the longest ones
 WORD = re.compile(r"[^\W_]+")
 
 
@@ -27,7 +27,7 @@ class Engine(BaseModel, frozen=True, extra="forbid"):
 
 
 class FullText(BaseModel, frozen=True, extra="forbid"):
-    """How an engine (`name`) is asked for labels by their words, by the predicates that its graph has."""
+    """How an engine (`name`) searches labels by words, by the predicates that its graph has."""
 
     find: str
     word: str

@@ -189,7 +189,7 @@ def evaluate(
 def isolate(store: ox.Store, path: Path | None, graphs: Sequence[str]) -> IsolatedCalls:
     """What answers pairs of a query and a limit in rows with a `Result`, in a process of its own.
 
-    A store in memory (without a path) is dumped when it is first asked.
+    A store in memory (without a path) is dumped at the first query.
     """
     dumps, lock, source = ExitStack(), threading.Lock(), [path]
 
@@ -212,4 +212,4 @@ def answerer(source: str, *graphs: str) -> Callable[[tuple[ReadQuery, int]], Res
     else:
         store = ox.Store()
         store.bulk_load(path=source, format=ox.RdfFormat.N_QUADS)
-    return lambda asked: evaluate(store, *asked, graphs, threading.Event())
+    return lambda request: evaluate(store, *request, graphs, threading.Event())

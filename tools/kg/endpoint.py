@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CONNECTIONS = 4  # requests at a time to one endpoint, where nothing else is asked for: polite to public ones
+CONNECTIONS = 4  # requests at a time to one endpoint, by default: polite to public ones
 ATTEMPTS = 5  # attempts at most for one query, besides those that met a server which is down
 BACK_OFF, LONGEST_WAIT = 0.25, 4.0  # seconds before the second attempt, doubled before each further one
 EARLY = 0.25  # a gateway that says "time-out" after this share of ours did not wait: another try may do
@@ -124,43 +124,43 @@ class EndpointKG(KnowledgeGraph):
     def _run(self, query: ReadQuery, timeout: float, limit: int, foreign: bool = False) -> Result:
         return self._waves.ask(_Query(query, timeout, limit, self.deadline))
 
-    def _answer_all(self, asked: Sequence[_Query]) -> list[Result]:
+    def _answer_all(self, requests: Sequence[_Query]) -> list[Result]:
         """Answer queries at the same time, each once, in no more requests than there are connections."""
-        distinct = list({(a.query.text, a.limit): a for a in asked}.values())
+        distinct = list({(a.query.text, a.limit): a for a in requests}.values())
         groups = [distinct[i :: self.connections] for i in range(min(self.connections, len(distinct)))]
-        if len(groups) == 1:  # no thread for what is asked alone
+        if len(groups) == 1:  # no thread for a single group
             results = [self._answer_group(groups[0])]
         else:
             with ThreadPoolExecutor(self.connections, "triplewise-kg") as pool:
                 results = list(pool.map(self._answer_group, groups))
         pairs = zip(chain(*groups), chain(*results), strict=True)
         answers = {(a.query.text, a.limit): result for a, result in pairs}
-        return [answers[a.query.text, a.limit] for a in asked]
+        return [answers[a.query.text, a.limit] for a in requests]
 
-    def _answer_group(self, asked: Sequence[_Query]) -> list[Result]:
+    def _answer_group(self, requests: Sequence[_Query]) -> list[Result]:
         """Answer queries by the union of them; each by itself where that is too much for the engine."""
-        pairs = [(a.query, a.limit) for a in asked]
-        if len(asked) > 1 and (query := unite(pairs)) is not None:
-            most = sum(a.limit + 1 for a in asked)
-            whole = self._answer(_Query(query, max(a.timeout for a in asked), most, asked[0].within))
+        pairs = [(a.query, a.limit) for a in requests]
+        if len(requests) > 1 and (query := unite(pairs)) is not None:
+            most = sum(a.limit + 1 for a in requests)
+            whole = self._answer(_Query(query, max(a.timeout for a in requests), most, requests[0].within))
             if whole.outcome in (Outcome.ROWS, Outcome.EMPTY):
                 return split(whole, pairs)
             if whole.outcome is Outcome.UNAVAILABLE:
-                return [whole] * len(asked)
-        return list(map(self._answer, asked))
+                return [whole] * len(requests)
+        return list(map(self._answer, requests))
 
-    def _answer(self, asked: _Query) -> Result:
+    def _answer(self, request: _Query) -> Result:
         """Answer one query, in as many attempts as it takes, until it is settled or time is over."""
         if self.closed:
             return self.closed_result()
-        query, limit, deadline = asked.query, asked.limit, Deadline(asked.timeout, asked.within)
+        query, limit, deadline = request.query, request.limit, Deadline(request.timeout, request.within)
         if self.shared._engine is not None and self.shared._engine.loses_closures:
             query = spell_out_closures(query)
         failures = 0
         for attempt in count():
             verdict = self._attempt(replace(query, text=query.capped(limit + 1)), limit, deadline)
             if 0 < verdict.sort_cap <= limit:
-                # The engine sorts fewer rows than were asked for: take what it can sort, and say so.
+                # The engine sorts fewer rows than requested: take what it can sort, as a truncated result.
                 limit = verdict.sort_cap - 1
                 continue
             # One that has answered before is waited for while it is down: it may be starting anew.

@@ -53,7 +53,7 @@ class IndexReport:
 def index_endpoint(kg: EndpointKG, *, pause: float = 0.2, progress: Progress | None = None) -> IndexReport:
     """Read the names of an endpoint by its profile and index them, replacing an earlier index.
 
-    An endpoint that is not recognised gets the profile that its facts show, kept beside the index. Waits
+    An endpoint that is not recognised gets the profile inferred from its facts, stored with the index. Waits
     `pause` seconds between two requests. Raises `KGUnavailableError` where the endpoint stopped answering;
     what was read is kept for the next call.
     """
@@ -65,8 +65,8 @@ def index_endpoint(kg: EndpointKG, *, pause: float = 0.2, progress: Progress | N
             connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; {_TABLES}")
             reading = _NameReader(patient, profile, connection, pause, progress or (lambda *_: None))
             reading.read()
-            told = lambda done: reading.progress("indexing labels", done, None)  # noqa: E731
-            names = build_label_index(building, reading.names(), told)
+            report = lambda done: reading.progress("indexing labels", done, None)  # noqa: E731
+            names = build_label_index(building, reading.names(), report)
         profile.dump(building / PROFILE)
         manifest = {
             "format": FORMAT,
@@ -127,7 +127,7 @@ class _NameReader:
             )
             self.pages += 1
             time.sleep(self.pause)
-            if result.outcome is Outcome.TRUNCATED:  # the endpoint sends fewer rows than were asked for
+            if result.outcome is Outcome.TRUNCATED:  # the endpoint sends fewer rows than requested
                 page = max(len(result.rows) - 1, LEAST_PAGE)
             elif result.outcome.ok:
                 self._keep(section, kind, result)

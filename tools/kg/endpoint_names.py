@@ -1,4 +1,4 @@
-"""The names of a KG without a label index: it is asked for exact labels, and by the engine's full text.
+"""The names of a KG without a label index: looked up as exact labels, and by the engine's full-text search.
 
 Engines have full text in dialects of their own (`fulltext.yaml`). Which one an endpoint understands is found
 by asking for a label that is known to be there, once; the answer is kept.
@@ -33,14 +33,14 @@ SLOW = (
 
 
 def full_text_of(kg: KnowledgeGraph) -> FullText | None:
-    """Return how a graph is asked for labels by their words; None where it cannot be."""
+    """Return how to search the labels of a graph by words; None where that is not possible."""
     base = base_of(kg)
 
     def look() -> dict[str, Any] | None:
         way = _find_full_text(base)
         return None if way is None else way.model_dump()
 
-    def find() -> dict[str, Any]:  # {} where it cannot be asked so
+    def find() -> dict[str, Any]:  # {} where that is not possible
         return (look() if base.is_local else kept_json(base.cache_dirs, FULL_TEXT, DAYS, look)) or {}
 
     way = remembered(base, "full text", "", find)
@@ -86,7 +86,7 @@ def _ask(kg: KnowledgeGraph, sparql: str) -> Result:
 
 
 class EndpointNames:
-    """The names of a KG, asked for as they are needed and remembered as long as this object lives.
+    """The names of a KG, looked up on demand and cached as long as this object lives.
 
     Raises `QueryFailedError` where the graph does not answer.
     """

@@ -161,11 +161,11 @@ class LabelIndex:
         return _distinct(_scored(text, sorted(longer, key=lambda entry: -entry.popularity)[:limit]))
 
     def spans(
-        self, question: str, asked: Callable[[Span], bool] = lambda span: True
+        self, question: str, may_name: Callable[[Span], bool] = lambda span: True
     ) -> tuple[SpanMatch, ...]:
-        """All spans of the question, of those that may be names (`asked`), that are full names."""
+        """All spans of the question, of those that may be names (`may_name`), that are full names."""
         most_words = max(names.most_words for names in self._names)
-        runs = [span for span in spans(question, most_words) if span.norm and asked(span)]
+        runs = [span for span in spans(question, most_words) if span.norm and may_name(span)]
         entries = self._exact((span.norm, span.text) for span in runs)
         return tuple(SpanMatch(span, _ordered(entries[span.norm])) for span in runs if span.norm in entries)
 

@@ -52,7 +52,7 @@ _ROUND = Context(prec=12)
 def canonical(value: str, datatype: str, language: str = "") -> Literal:
     """A literal in the form that the embedded engine stores, which all engines' answers get.
 
-    What one engine lost when it loaded the data (Virtuoso keeps durations as months) stays lost.
+    What an engine changed when it loaded the data (Virtuoso keeps durations as months) cannot be restored.
     """
     if language:
         return Literal(value, RDF + "langString", language.lower())

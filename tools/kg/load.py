@@ -1,7 +1,7 @@
 """Loading graph files into a store on disk, with its label index.
 
-The store is built in a hidden folder beside its place and moved there in one step: a load that dies leaves no
-half store, and the next load clears away what it left.
+The store is built in a hidden folder next to its target and moved there in one step: a load that dies leaves
+no half store, and the next load removes its files.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def load_kg(
     tables = [path for path in given if rdf.is_label_table(path)]
     if not (paths := [path for path in given if path not in tables]):
         raise ConfigurationError("nothing to load: name at least one file with facts")
-    target, asked = Path(into).absolute(), time.time()
+    target, started = Path(into).absolute(), time.time()
     described = [{"name": path.name, "bytes": path.stat().st_size} for path in (*paths, *tables)]
     with scratch_folder(target, progress) as folder:
-        if is_store(target) and (target / MANIFEST).stat().st_mtime >= asked:
+        if is_store(target) and (target / MANIFEST).stat().st_mtime >= started:
             done = read_manifest(target)
             if done["sources"] == described:  # another process has loaded it while this one waited
                 counts = done["triples"], done["names"], (), done["broken_lines"], done["seconds"]
@@ -103,8 +103,8 @@ def load_kg(
         reader.tell("optimising")
         store.optimize()
         store.flush()
-        told = partial(reader.tell, "indexing labels")
-        names = build_label_index(folder, rdf.store_names(store, used, reader), told)
+        report = partial(reader.tell, "indexing labels")
+        names = build_label_index(folder, rdf.store_names(store, used, reader), report)
         used.dump(folder / PROFILE)
         triples, seconds = len(store), time.perf_counter() - start
         del store  # its files are whole once it is closed
@@ -148,7 +148,7 @@ def install(folder: Path, target: Path) -> None:
 
 @contextmanager
 def scratch_folder(target: Path, progress: Progress | None) -> Iterator[Path]:
-    """A folder beside the target to build in, gone afterwards; other loads of the same target wait."""
+    """A folder next to the target to build in, gone afterwards; other loads of the same target wait."""
 
     def waiting() -> None:
         _log.warning(message := f"waiting for another process that makes {target.name}")

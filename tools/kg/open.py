@@ -170,7 +170,7 @@ def _open(
 
 
 def _open_endpoint(url: str, given: Profile | None, deadline: Deadline | None) -> KnowledgeGraph:
-    """Open an endpoint with its label index; its profile is the index's, else told by URL or facts."""
+    """Open an endpoint with its label index; its profile is the index's, else recognised by URL or facts."""
     from triplewise.tools.kg.endpoint import EndpointKG
     from triplewise.tools.kg.labels import LabelIndex
 

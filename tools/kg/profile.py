@@ -69,7 +69,7 @@ class Profile:
         description_predicates: the same for what tells nodes of one name apart.
         type_predicates: instance-of predicates.
         subclass_predicates: subclass-of predicates.
-        excluded_relations: regular expressions over full IRIs of relations that are never asked about.
+        excluded_relations: regular expressions over full IRIs of relations that are never queried.
         mediator_patterns: regular expressions over full IRIs of nodes that only join others and are no
             answer (CVT, statements, blank nodes).
         unlabelled_is_mediator: whether an entity without a label counts as a mediator.
@@ -80,7 +80,7 @@ class Profile:
         relation_schema: whether rdfs:comment, domain and range of relations are in the graph, and help.
         relations: readable text per relation (key: short id or full IRI; value: the text, or label, inverse,
             aliases, description, subject_type, object_type).
-        aliases: further names of relations (key: short id or full IRI; value: a list of names), beside those
+        aliases: further names of relations (key: short id or full IRI; value: a list of names), besides those
             that the graph itself gives.
         prefixes: prefix -> namespace, for the short forms of everything else (`p:P19`, `rdf:type`).
         entity_pattern: a regular expression; only local names that match in full are shown as short entity

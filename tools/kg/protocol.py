@@ -267,7 +267,7 @@ class KnowledgeGraph:
     ) -> Self:
         """The same KG for one run: with a meter, time-out, row limit and deadline of its own.
 
-        `remember`: whether it answers what it was asked before from memory.
+        `remember`: whether repeated queries are answered from memory.
         """
         session = copy.copy(self)
         session._shared, session.meter = self.shared, meter or Meter()
@@ -284,7 +284,7 @@ class KnowledgeGraph:
 
     @property
     def names(self) -> LabelIndex:
-        """Its label index; of a KG without one, names that it is asked for as they are needed."""
+        """Its label index; of a KG without one, names that are looked up on demand."""
         if self.index is not None:
             return self.index
         from triplewise.tools.kg.endpoint_names import EndpointNames
@@ -326,7 +326,9 @@ class KnowledgeGraph:
         if self.deadline is not None and self.deadline.passed:
             return Result(Outcome.TIMEOUT, message="the seconds of the run are over (max_seconds)")
         if self._unanswered >= FAILURES and self._shared is not None:
-            return Result(Outcome.UNAVAILABLE, message=f"{self.name} is not asked again: {self._last_words}")
+            return Result(
+                Outcome.UNAVAILABLE, message=f"{self.name} is not queried again: {self._last_words}"
+            )
         if self._answers is not None and (answer := self._answers.get((sparql, limit))) is not None:
             return answer
         result = self._run(read, timeout, limit, foreign)

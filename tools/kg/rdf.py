@@ -123,7 +123,7 @@ class Broken:
 class GraphReader:
     """Reads files, of any size, as streams of quads and keeps account of what went by.
 
-    A fact whose object is the IRI of a datatype is left out, but for those of a schema: a value was lost.
+    A fact whose object is the IRI of a datatype lacks its value and is left out, except in a schema.
 
     Attributes:
         triples: facts read so far. broken, broken_count: the first 100 broken lines, and how many in all.

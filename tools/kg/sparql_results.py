@@ -84,7 +84,7 @@ class Verdict:
 
 
 def judge(reply: Reply, query: ReadQuery, limit: int, has_login: bool = False) -> Verdict:
-    """What the reply to a query means, of which up to `limit + 1` rows were asked."""
+    """Return what the reply to a query means, which requested up to `limit + 1` rows."""
     reply = replace(reply, body=redact_data(reply.body))
     if reply.status == 200:
         return _judge_results(reply, query, limit)
@@ -186,14 +186,14 @@ class NotResultsError(ValueError):
 
 
 def parse_answer(body: bytes, limit: int) -> tuple[Result, str]:
-    """SPARQL results in JSON, of which up to `limit + 1` rows were asked.
+    """SPARQL results in JSON, of which up to `limit + 1` rows were requested.
 
-    And what the engine wrote beside them, such as that they are incomplete. Raises NotResultsError.
+    And the engine's remarks, such as that they are incomplete. Raises NotResultsError.
     """
     try:
         data = json.loads(body)
-        beside = {k: v for k, v in data.items() if k not in ("head", "results", "boolean")}
-        remark = json.dumps(beside) if beside else ""  # engines put time-outs and errors there
+        others = {k: v for k, v in data.items() if k not in ("head", "results", "boolean")}
+        remark = json.dumps(others) if others else ""  # engines put time-outs and errors there
         if "boolean" in data:
             if not isinstance(data["boolean"], bool):
                 raise TypeError(f"the boolean is {data['boolean']!r:.40}, neither true nor false")

@@ -1,6 +1,6 @@
 """What a KG says of its own vocabulary: texts of relations, classes that a noun names, how relations behave.
 
-All is asked for once per KG, in batches, and remembered; a time-out is not.
+Everything is queried once per KG, in batches, and cached; a time-out is not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph, batches, memory_of, ter
 
 T = TypeVar("T")
 
-BATCH = 300  # relations asked for at once
+BATCH = 300  # relations per query
 ALIASES = 12  # aliases kept of one relation
 SUBJECTS, SAMPLE = 200, 2_000  # subjects, and facts of a relation, that are looked at
 LEAST_SUBJECTS, SINGLE_SHARE = 20, 0.95  # seen, and share of them with one value, of a single-valued relation
@@ -71,7 +71,7 @@ def add_name(kg: KnowledgeGraph, relation: str, name: str) -> None:
 
 
 def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[str, Any]]:
-    """What an ontology says of relations: fields of their `RelationText`, each where it is said once."""
+    """What an ontology says of relations: fields of their `RelationText`, each in one place."""
     fields = {IRI(RDFS + "comment"): "description"}
     fields |= {IRI(RDFS + "domain"): "subject_type", IRI(RDFS + "range"): "object_type"}
     links, values = protocol.facts_by(fields, "?s ?p ?o"), terms_n3(dict.fromkeys(relations))

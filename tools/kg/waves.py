@@ -73,7 +73,7 @@ class Waves(Generic[Q, A]):
                     answers = self._send([question for _, question in waiting])
                     pairs = zip(waiting, answers, strict=True)
                     batch.ready.extend(partial(task.switch, answer) for (task, _), answer in pairs)
-                except BaseException as error:  # noqa: BLE001 - raised again where they asked
+                except BaseException as error:  # noqa: BLE001 - raised again in the caller
                     batch.ready.extend(partial(task.throw, error) for task, _ in waiting)
             batch.ready.popleft()()
         for task in started:

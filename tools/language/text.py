@@ -52,7 +52,7 @@ def fold(text: str) -> str:
 
 
 def split_name(name: str) -> str:
-    """The words of a name in one: camelCase, snake_case, and letters beside digits come apart."""
+    """The words of a name in one: camelCase, snake_case, and letters next to digits are separated."""
     return " ".join(_BORDERS.sub(" ", re.sub(r"[_\-.]+", " ", name)).split())
 
 

@@ -93,15 +93,15 @@ def floor(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> floa
     return round(float(good.min() if len(good) else 1.0), 4)
 
 
-def cross_validated(rows: Sequence[Row], asked: Sequence[Row] | None = None) -> np.ndarray:
-    """Return the probability of each asked answer (of each row) by trees that have not seen its graph.
+def cross_validated(rows: Sequence[Row], others: Sequence[Row] | None = None) -> np.ndarray:
+    """Return the probability of each others answer (of each row) by trees that have not seen its graph.
 
     Where the rows are of one graph, those of a tenth are by trees of the other nine.
     """
-    given = rows if asked is None else asked
-    is_one = len({row.group for row in rows}) == 1 and asked is None
+    given = rows if others is None else others
+    is_one = len({row.group for row in rows}) == 1 and others is None
     names = [f"{i % FOLDS}" if is_one else row.group for i, row in enumerate(rows)]
-    folds = names if asked is None else [row.group for row in asked]
+    folds = names if others is None else [row.group for row in others]
     weights, estimates = weights_of(rows), np.zeros(len(given))
     for fold in dict.fromkeys(folds):
         kept = [i for i, name in enumerate(names) if name != fold]

@@ -55,7 +55,7 @@ def train_adapter(
     *,
     base: str,
 ) -> dict[str, Any]:
-    """Train an adapter of a language model, a hub name or a folder: a `Learner`.
+    """Train an adapter of a language model, a Hugging Face name or a folder: a `Learner`.
 
     Each update trains on the adapter of the one before (SymAgent 4.3.2); one that was killed goes on from its
     last checkpoint. When it is done, a `ConfigurationError` says how to serve the adapter; called again, it
@@ -121,7 +121,7 @@ def make_trainer(
     except (OSError, ValueError) as error:
         raise ConfigurationError(
             f"model {str(previous or base)!r} cannot be loaded ({error}); the model must be called by its "
-            "folder or its name on the model hub"
+            "folder or its name on Hugging Face"
         ) from error
     trainer = SFTTrainer(
         model=model,

@@ -1,1 +1,1 @@
-"""Facts read from documents: an overlay beside the KG, with provenance, never inside it (SymAgent 4.2.1)."""
+"""Facts read from documents: an overlay with provenance, never written to the KG (SymAgent 4.2.1)."""

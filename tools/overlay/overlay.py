@@ -30,7 +30,7 @@ from triplewise.tools.kg.labels import Name
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, LRUCache, Outcome, Result
 
 OVERLAYS = 16  # kept open; the least recently used leave first
-BATCH = 100  # facts that an endpoint is asked for by one query
+BATCH = 100  # facts per query to an endpoint
 THERE = "endpoint"
 
 
@@ -119,8 +119,8 @@ def _copy_of(kg: EmbeddedKG) -> tuple[ox.Store, Path | None]:
         store.bulk_extend(kg.quads())
         return store, None
     same_disk = kg.path.stat().st_dev == os.stat(tempfile.gettempdir()).st_dev
-    beside = kg.path.parent if not same_disk and is_writable(kg.path.parent) else None
-    folder = tempfile.mkdtemp(prefix=".triplewise-facts-", dir=beside)
+    parent = kg.path.parent if not same_disk and is_writable(kg.path.parent) else None
+    folder = tempfile.mkdtemp(prefix=".triplewise-facts-", dir=parent)
     weakref.finalize(kg, shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder, "store")
     with writing(path):
@@ -188,7 +188,7 @@ def _is_named(triple: Triple) -> bool:
 def _unknown(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[Triple]:
     """Those of the triples that the KG does not hold: what is in both must not count twice.
 
-    Each is asked for once; one that could not be asked for counts as unknown until the next overlay.
+    Each is looked up once; after a failed query it counts as unknown until the next overlay.
     """
     held = protocol.memory_of(kg, "triples held")
     for batch in protocol.batches([t for t in triples if t not in held], BATCH):

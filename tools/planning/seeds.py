@@ -1,4 +1,4 @@
-"""Seed questions: asked questions with answers, found by BM25 over entity-masked text.
+"""Seed questions: questions with known answers, found by BM25 over entity-masked text.
 
 SymAgent, section 4.1: seeds share the structure of a question, so mentions are masked before they are
 compared.

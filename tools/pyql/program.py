@@ -484,18 +484,18 @@ def _named_twice(patterns: Sequence[Pattern]) -> set[Variable]:
 
 
 def _named_nodes(alternatives: Sequence[Pattern]) -> AnyOf | None:
-    """Return what alternatives bind that all say which node one variable is."""
-    said = list[tuple[Variable, Term]]()
+    """Return alternatives that all bind the same variable to nodes as one `AnyOf`, else None."""
+    pairs = list[tuple[Variable, Term]]()
     for pattern in alternatives:
         match pattern:
             case (AnyOf(variable, nodes),):
-                said += [(variable, node) for node in nodes]
+                pairs += [(variable, node) for node in nodes]
             case (Filter(Variable() as variable, "=", IRI() | Literal() as node, ""),):
-                said.append((variable, node))
+                pairs.append((variable, node))
             case _:
                 return None
-    named = {variable for variable, _ in said}
-    return AnyOf(named.pop(), tuple(dict.fromkeys(n for _, n in said))) if len(named) == 1 else None
+    named = {variable for variable, _ in pairs}
+    return AnyOf(named.pop(), tuple(dict.fromkeys(n for _, n in pairs))) if len(named) == 1 else None
 
 
 def _checked_fact(subject: Node, relation: Node, object: Node) -> Fact:

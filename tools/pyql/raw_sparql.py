@@ -91,7 +91,7 @@ def parts_of(sparql: str) -> QueryParts:
     from rdflib.plugins.sparql.algebra import translateQuery, traverse
     from rdflib.plugins.sparql.parser import parseQuery
 
-    found, terms, operations, asked = list[Fact](), dict[Term, None](), set[str](), list[object]()
+    found, terms, operations, rest = list[Fact](), dict[Term, None](), set[str](), list[object]()
 
     def term_of(part: object) -> Node | None:
         match part:
@@ -111,7 +111,7 @@ def parts_of(sparql: str) -> QueryParts:
         if isinstance(term := term_of(node), IRI | Literal):
             terms[term] = None
         elif name == "BGP":
-            asked.extend(node.triples)  # type: ignore[attr-defined]
+            rest.extend(node.triples)  # type: ignore[attr-defined]
             for triple in node.triples:  # type: ignore[attr-defined]
                 subject, relation, end = map(term_of, triple)
                 if isinstance(subject, IRI | Variable) and isinstance(relation, IRI) and end is not None:
@@ -123,7 +123,7 @@ def parts_of(sparql: str) -> QueryParts:
         traverse(algebra, visitPost=visit)
     except Exception:  # noqa: BLE001 - rdflib raises what it likes; without patterns there is no proof
         return QueryParts([], [], set(), False)
-    return QueryParts(list(dict.fromkeys(found)), list(terms), operations, not asked)
+    return QueryParts(list(dict.fromkeys(found)), list(terms), operations, not rest)
 
 
 def proof_sparql(patterns: Sequence[Fact]) -> str:

@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 class Documents(ABC):
-    """Passages that can be searched by the name of an entity and what is asked of it."""
+    """Passages that can be searched by the name of an entity and a relation of it."""
 
     @abstractmethod
     def find(

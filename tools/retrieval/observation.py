@@ -22,7 +22,7 @@ from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import Pair, PairRanker, tail_text, way_text
 
 BUNDLE_CAP, SAMPLES = 50_000, 20
-"""Bundles whose size is asked for, and samples that are taken, at most by one query."""
+"""Most bundles whose size one query counts, and most samples it takes."""
 BUNDLES, SAMPLED, MEDIATORS = 400, 40, 300
 """Bundles read where not everything can be, samples drawn, and mediators read through, at most in a turn."""
 

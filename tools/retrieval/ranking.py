@@ -37,7 +37,7 @@ ROUNDS, COLD_ROUNDS = (2,) * 4, (10,) * 7
 
 Chosen on training questions of WebQSP and 50,000 texts of Wikidata."""
 RELATION_WEIGHT = 0.6
-"""Weight of a relation's vector beside its tail's where their sum stands for that of both texts together."""
+"""Weight of a relation's vector relative to its tail's where their sum stands for both texts."""
 MISSING_TAILS = 300  # Tails without vectors that are encoded so that all have one
 PORTION, CHUNK = 5_000, 4_096
 """Facts read, and texts embedded, between two reports of `make_vectors`: what a kill can cost."""

@@ -86,7 +86,7 @@ def _read_url(text: str) -> URL:
     server = SERVERS.get(kind)
     if not server and kind not in ("sqlite", "duckdb"):
         raise ConfigurationError(
-            f"databases of kind {kind!r} cannot be asked, since it is not proven that they are only read; "
+            f"databases of kind {kind!r} are not supported, since read-only access is not proven for them; "
             f"use {FORMS}"
         )
     if kind != "postgresql" and url.database in (None, "", ":memory:"):
@@ -99,7 +99,7 @@ def _read_url(text: str) -> URL:
 
 
 class RelationalDatabase:
-    """A read-only database. Making one raises `QueryError` where it is lost."""
+    """A read-only database. Raises `QueryError` where it cannot be reached."""
 
     def __init__(self, engine: Engine, *, timeout: float, limit: int) -> None:
         self.engine, self.timeout, self.limit = engine, timeout, limit
@@ -167,7 +167,7 @@ class RelationalDatabase:
         return tuple(dict.fromkeys(map(plain, cells)))
 
     def _values_of(self, column: Column) -> tuple[Value, ...]:
-        """The distinct values of a column, at most `DISTINCT`; asked once."""
+        """The distinct values of a column, at most `DISTINCT`; queried once."""
         if column not in self._distinct:
             cells = self._fetch(self._values_select(column).limited(DISTINCT)).rows
             self._distinct[column] = tuple(dict.fromkeys(plain(cell) for (cell,) in cells))

@@ -155,10 +155,10 @@ class SqlAlchemyEngine:
         except sa.exc.SQLAlchemyError as error:
             if is_late.is_set():
                 raise QueryError(Outcome.TIMEOUT, f"no answer within {timeout:g} s") from None
-            # Of a statement that was checked against the schema, such errors speak of the database.
-            lost = isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError)
-            lost = lost or type(error) is sa.exc.DatabaseError
-            raise QueryError(Outcome.UNAVAILABLE if lost else Outcome.SYNTAX, _first_line(error)) from None
+            # The statement was checked against the schema, so such errors come from the database.
+            down = isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError)
+            down = down or type(error) is sa.exc.DatabaseError
+            raise QueryError(Outcome.UNAVAILABLE if down else Outcome.SYNTAX, _first_line(error)) from None
         except (UnicodeError, OverflowError, ValueError) as error:
             raise QueryError(Outcome.SYNTAX, f"the engine cannot take a value: {error}") from None
 
@@ -207,7 +207,7 @@ def _connect_sqlite(path: Path) -> sqlite3.Connection:
 
 
 def _first_line(error: Exception) -> str:
-    """Return what the database said in its first line, without statement and values."""
+    """Return the first line of the database's message, without statement and values."""
     cause = getattr(error, "orig", None) or error
     message = str(cause.args[-1] if cause.args else cause).strip()  # MySQL's has a number before it
     return message.splitlines()[0] if message else type(error).__name__

@@ -68,7 +68,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """All tables that may be asked, and how they hang together."""
+    """All tables that may be queried, with their keys."""
 
     tables: tuple[Table, ...]
     keys: tuple[Join, ...] = ()

@@ -92,7 +92,7 @@ def read_select(text: str, schema: Schema, dialect: str) -> Select:
     for function in tree.find_all(exp.Anonymous, exp.Func):
         name = str(function.name if isinstance(function, exp.Anonymous) else function.sql_name()).lower()
         if name.startswith(_FILE_READERS):
-            raise ActionError("not_select", f"{name} reads files: only tables may be asked", given=name)
+            raise ActionError("not_select", f"{name} reads files: only tables may be queried", given=name)
     own = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
     names = [t.name for t in schema.tables]
     for table in tree.find_all(exp.Table):

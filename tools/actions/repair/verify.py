@@ -48,7 +48,7 @@ class SpentError(Exception):
 
 
 class QueryBudget(Layer):
-    """A KG that asks the one below at most `left` queries: none once it is lost, or has timed out twice."""
+    """A KG that asks the one below at most `left` queries: none once it is down, or timed out twice."""
 
     def __init__(self, origin: KnowledgeGraph, left: int) -> None:
         super().__init__(origin)
@@ -92,7 +92,7 @@ class Fix(NamedTuple):
 
 
 class VerifiedFix(NamedTuple):
-    """A call that was carried out and finds something: a preview of it, and what the environment said."""
+    """A call that was carried out and finds something: a preview of the result, and the feedback."""
 
     call: Call
     finds: str
@@ -121,7 +121,7 @@ def find_fixes(
     """Return up to `most` fixes of a failed step that find something on the KG, best first.
 
     Args:
-        context: program and memory before the step, of which the environment said `feedback`.
+        context: program and memory before the step that got `feedback`.
         budget: KG queries that all of this may take.
         encoder: compares relations with the question; None compares letters.
     """
