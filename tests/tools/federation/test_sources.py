@@ -72,7 +72,7 @@ def test_a_large_database_is_refused(
     connection.close()
     monkeypatch.setattr(direct_mapping, "ROWS", 3)
     with pytest.raises(
-        ConfigurationError, match="table t has over 3 rows, too many beside graphs: ask the database"
+        ConfigurationError, match="table t has over 3 rows, too many with graphs: ask the database"
     ):
         open_sources(f"{tmp_path}/large.db + mine={sources['mine']}")
 
