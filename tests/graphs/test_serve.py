@@ -245,7 +245,7 @@ def test_the_api_is_described(office: Any) -> None:
         ("ASK { wd:Q17 wdt:P36 wd:Q1490 }", 200, '"boolean":true'),
         ("DELETE WHERE { ?s ?p ?o }", 400, "would change"),
         ("SELECT ?x {", 400, "not valid SPARQL"),
-        ("SELECT ?x { ?x r:nowhere ?y }", 400, "no id of this graph"),
+        ("SELECT ?x { ?x r:nowhere ?y }", 400, "not an id of this graph"),
         ("", 400, "no query"),
     ],
 )

@@ -18,10 +18,10 @@ from triplewise.tools.sql.database import open_database
         ("nonsense", "names no database"),
         ("sqlite://", "needs a file"),
         ("duckdb:///:memory:", "needs a file"),
-        ("oracle://scott:tiger@host/db", "cannot be asked"),
+        ("oracle://scott:tiger@host/db", "are not supported"),
         ("postgresql://u:s3cret@host:port/x", "cannot be read"),
         ("mysql://u:s3cret@host", "needs a database"),
-        ("mssql://u:s3cret@host/x", "cannot be asked"),
+        ("mssql://u:s3cret@host/x", "are not supported"),
     ],
 )
 def test_bad_urls(url: str, message: str) -> None:
