@@ -29,6 +29,7 @@ from triplewise.tools.linking.search import labels_language, node_types, unnamed
 from triplewise.tools.parsing.card import FEW, MEMBERS, class_card
 from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import form_of
+from triplewise.tools.planning.examples import usable
 from triplewise.tools.planning.seeds import Seed
 from triplewise.tools.pyql.program import PyQL, all_facts
 from triplewise.tools.pyql.text import bare_datatype, read_term
@@ -121,7 +122,7 @@ def turns_of(steps: Sequence[Step]) -> tuple[Turn, ...]:
 
 
 def nearest_examples(state: State, env: Environment) -> list[Seed]:
-    """Return the solved questions most like the one asked, never itself; their answers are queries."""
+    """Return the solved questions most like the one asked, never itself; see `usable`."""
     spans = tuple((e.start, e.end) for e in state.linked if e.start >= 0)
     if env.examples is not None and (state.question, spans) not in env.nearest:
         by_query = dict[str, Seed]()
@@ -129,7 +130,7 @@ def nearest_examples(state: State, env: Environment) -> list[Seed]:
             for seed in match.seeds:
                 if normalise(seed.question) != normalise(state.question):
                     by_query.setdefault(seed.answers[0], seed)
-        env.nearest[state.question, spans] = list(by_query.values())[:EXAMPLES]
+        env.nearest[state.question, spans] = usable(env.kg, list(by_query.values()), EXAMPLES)
     return env.nearest.get((state.question, spans), [])
 
 

@@ -123,8 +123,9 @@ def _planned(state: State, env: Environment) -> list[str]:
     """Return the nodes and relations of readings that are followed or shown, and of solved questions."""
     readings = shown_readings(state, env) or ((state.followed,) if state.followed else ())
     lines = [line.partition("(")[2] for reading in readings for line in reading.program.splitlines()]
-    lines += [example.answers[0] for example in nearest_examples(state, env)]
     found = [value for reading in readings for value in reading.values]
+    solved = (iri for example in nearest_examples(state, env) for iri in example.answers[1:])
+    found += [env.kg.profile.short(IRI(iri)) for iri in solved]
     return [*found, *(name for line in lines for name in _NAME.findall(line) if name[0] != "?")]
 
 

@@ -162,6 +162,7 @@ SOLVED: list[dict[str, Any]] = [
     },
     {"question": "In which state is Tel?", "program": "add_fact(Tel, inState, ?s)"},
     {"question": "In which state is Wex?", "f1": 0.5, "turns": [{"call": "add_fact(Wex, visit, ?s)"}]},
+    {"question": "In which state is Zor?", "program": "add_fact(Zor, inState, ?s)"},
     {"question": "Who founded Tel?", "turns": [{"call": "add_fact(Tel, foundedBy, ?p)"}], "f1": 1.0},
 ]
 
@@ -176,9 +177,19 @@ def test_solved_questions_like_this_one_are_shown(graph: str, tmp_path: Path) ->
     assert rest.startswith("In which state does Ume lie?\nSELECT ?s WHERE { Ume inState ?s }\n")
     assert "add_fact(Tel, inState, ?s)" not in turn, "never the question itself"
     assert "Wex, visit" not in turn, "only what was right"
+    assert "Zor" not in turn, "only what the graph has"
     memory = reasoning_memory(state, env)
     assert {"inState", "foundedBy"} <= memory.shown
     assert {"Rua", "Ume"} <= memory.seen
+
+
+def test_ids_of_solved_questions_have_names(graph: str, tmp_path: Path) -> None:
+    solved = {"question": "What did Émile found?", "program": "add_fact(?x, foundedBy, Émile)"}
+    (file := tmp_path / "solved.jsonl").write_text(json.dumps(solved), encoding="utf-8")
+    state, env = observed(graph, "What did Ada found?", examples=str(file))
+    (example,) = prompt_values(state, env)["examples"]()
+    assert example.answers[0] == "add_fact(?x, foundedBy, Émile) (Émile: Émile Bodin)"
+    assert "Émile" in reasoning_memory(state, env).seen
 
 
 def test_what_was_marked_right_is_an_example(
