@@ -31,6 +31,7 @@ EXIT_CODES = (
 )
 
 USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
+LONGEST_CELL = 2_000  # Characters of a cell of a table that are printed; JSON and CSV have all
 _FORMULA = re.compile(r"[=+@\t\r]|-(?!\d)")
 """How a cell begins that a spreadsheet would run."""
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document and nothing else.")]
@@ -95,7 +96,7 @@ def columns(
         justify: Literal["right", "left"] = "right" if right and number else "left"
         table.add_column(head, overflow="fold", justify=justify, no_wrap=whole and not number)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(cell if len(cell) <= LONGEST_CELL else cell[:LONGEST_CELL] + "..." for cell in row))
     return table
 
 

@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter
+
 from triplewise.tools.core.addresses import whole_url
 from triplewise.tools.core.errors import ConfigurationError, RunError
 from triplewise.tools.core.files import exclusive, make_private, state_folder
@@ -114,8 +116,8 @@ class Checkpoints:
         for number, path in enumerate(sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True)):
             with suppress(BlockingIOError), exclusive(path.with_suffix(".lock"), BlockingIOError()):
                 try:
-                    request = RunRequest(**json.loads(path.read_text(encoding="utf-8")))
-                except (ValueError, TypeError):  # killed while writing it: nothing had begun
+                    request = TypeAdapter(RunRequest).validate_json(path.read_bytes())
+                except ValueError:  # killed while writing it (nothing had begun), or damaged
                     path.unlink()
                     continue
                 if number < UNFINISHED:

@@ -29,6 +29,14 @@ def test_a_query_shows_labels(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert json.loads(capsys.readouterr().out)["rows"][0]["city"]["label"] == "Tokyo"
 
 
+def test_a_monstrous_cell_is_cut_where_people_read(capsys: pytest.CaptureFixture[str]) -> None:
+    query = f'SELECT ?long {{ wd:Q17 wdt:P36 ?c BIND("{"x" * 100_000}" AS ?long) }}'
+    assert run(["query", query]) == 0
+    assert 2_000 <= capsys.readouterr().out.count("x") < 2_100
+    assert run(["query", query, "--csv"]) == 0
+    assert capsys.readouterr().out.count("x") >= 100_000
+
+
 @pytest.mark.parametrize(
     ("query", "code", "message"),
     [

@@ -130,6 +130,17 @@ def test_a_run_that_was_cut_off_can_be_resumed(store: Checkpoints, error: BaseEx
     store.close()
 
 
+@pytest.mark.parametrize(
+    "note", [b"", b"\xff", b"[" * 5_000, b'{"question": 5, "entities": [], "context": 7}']
+)
+def test_a_note_that_is_damaged_is_no_run(store: Checkpoints, note: bytes) -> None:
+    store.note("a").write_bytes(note)
+    with pytest.raises(ConfigurationError, match="no unfinished run"):
+        store.unfinished()
+    assert not store.note("a").exists()
+    store.close()
+
+
 def test_the_newest_run_is_resumed_first(store: Checkpoints) -> None:
     for number, thread in enumerate(("a", "b")):
         cut_off(store, thread, KeyboardInterrupt())
