@@ -112,7 +112,7 @@ def agent(
         question = Input(question=state.input_text, entities=dict(state.metadata.get("entities", {})))
         limit, start = CapacityLimiter(1), time.perf_counter()  # Inspect says how many run at a time
         try:
-            if context.embedded:
+            if context.offline:
                 invoke = partial(graph.invoke, question, context=context)
                 values: Any = await to_thread.run_sync(invoke, abandon_on_cancel=True, limiter=limit)
             else:  # no thread waits for the model

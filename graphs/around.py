@@ -111,7 +111,7 @@ class ServedGraph:
         env.deadline.restart(env.context.max_seconds)
         opened = cls(context, env.context, preset, env.kg, env.encoder, env.toolset)
         opened.probe(env.deadline)
-        if not context.embedded:
+        if not context.offline:
             _ = env.model
         return opened
 

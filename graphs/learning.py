@@ -156,12 +156,12 @@ class SelfLearning:
         if path.is_file():
             self.state = LearningState.model_validate_json(path.read_bytes())
         self._use_policy()
-        if self.context.embedded != (config.policy == "embedded"):
+        if self.context.offline != (config.policy == "embedded"):
             raise ConfigurationError(
-                f"policy {config.policy} cannot learn with --model {self.context.model}: the embedded policy "
+                f"policy {config.policy} cannot learn with --model {self.context.model}: the offline policy "
                 "acts without a language model, the model policy with one"
             )
-        if not self.context.embedded:
+        if not self.context.offline:
             _ = self.env.model  # opened before anything is done
         questions = exploration.read_questions(Path(config.questions))
         self.questions, self.validation = exploration.split(questions, config.share)
@@ -174,22 +174,22 @@ class SelfLearning:
         self.env = Environment(self.context)
 
     def explore(self, journal: Journal) -> dict[str, Trajectory]:
-        """Return trajectories with rewards (equation 6): the embedded policy follows its first rule."""
+        """Return trajectories with rewards (equation 6): the offline policy follows its first rule."""
         policy = partial(exploration.explore, self.env.kg, self.env.encoder)
-        attempt = policy if self.context.embedded else self.run
+        attempt = policy if self.context.offline else self.run
         return self.attempt_all("explored", attempt, journal, self.questions)
 
     def refine(self, journal: Journal, explored: Mapping[str, Trajectory]) -> dict[str, Trajectory]:
         """Return trajectories made anew (4.3.1), given earlier ones and their rewards, never a gold answer.
 
-        A language model reads its earlier attempt in the prompt; the embedded policy follows rules that it
+        A language model reads its earlier attempt in the prompt; the offline policy follows rules that it
         had not chosen.
         """
         prompt = load_prompt("_refine")
 
         def attempt(question: Question, blank: Trajectory) -> Trajectory:
             earlier = explored[question.id]
-            if self.context.embedded:
+            if self.context.offline:
                 return exploration.refine(self.env.kg, self.env.encoder, question, earlier)
             answers, reward = list(earlier.predicted), earlier.reward
             shown = prompt.render("earlier", turns=earlier.turns, answers=answers, reward=reward)
@@ -245,7 +245,7 @@ class SelfLearning:
             entities={e.mention or e.label: e.id for e in state.linked},
             turns=turns_of(state.steps),
         )
-        if not self.context.embedded:  # what the model was shown first, without any earlier attempt
+        if not self.context.offline:  # what the model was shown first, without any earlier attempt
             acted = replace(acted, **opening(self.env.prompt, prompt_values(state, self.env))._asdict())
         return exploration.rewarded(self.env.kg, acted, answer.values, answer.labels)
 
@@ -262,7 +262,7 @@ class SelfLearning:
         (`RunError`, `UserError`) is raised.
         """
         iteration, done = self.state.iteration, journal.of(self.state.iteration, origin)
-        policy = self.context.encoder if self.context.embedded else self.context.model
+        policy = self.context.encoder if self.context.offline else self.context.model
         rewards = [t.reward for t in done.values()]
 
         def work(question: Question) -> float:

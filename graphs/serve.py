@@ -62,7 +62,7 @@ class Service:
         self, main: ServedGraph, jobs: int = 4, local: bool = True, examples: Sequence[str] = ()
     ) -> None:
         self.main, self._local, self._examples = main, local, examples
-        self._model = "no language model" if main.context.embedded else str(main.context.model)
+        self._model = "no language model" if main.context.offline else str(main.context.model)
         self._schema, self._reads_schema = dict[str, Any](), asyncio.Lock()
         self._saver, self._graph_alone = InMemorySaver(), build_graph(main.preset)
         self._graph: Any = build_graph(main.preset, checkpointer=self._saver)

@@ -39,7 +39,7 @@ LONGEST = 4_000  # Characters of an action, and of a thought, that are read and 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
     """Ask the model; follow the best reading without one, or while `cascade` does and nothing went wrong."""
-    if runtime.context.embedded:
+    if runtime.context.offline:
         return follow_reading(state, runtime)
     is_flawless = not (state.usage.calls or state.corrections) and is_sure(state.readings, runtime.context)
     if is_flawless and environment(runtime).toolset.name == PYQL.name:

@@ -72,7 +72,7 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     Where none leads there, the triples of all steps are searched for paths, then the observation.
     """
     env = environment(runtime)
-    if env.context.embedded and state.program:  # without a model the answer is the query's
+    if env.context.offline and state.program:  # without a model the answer is the query's
         return program(state, runtime)
     kg, query = env.kg, None
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()

@@ -122,7 +122,7 @@ class Context:
         "short", "How a model sees past steps: without repetitions, as the papers do, or as a conversation."
     )
     earlier: str | None = _opt(None, "An earlier attempt for a model to improve on (SymAgent 4.3.1).")
-    cascade: Share | None = _opt(None, "Confidence from which the embedded reading needs no model call.")
+    cascade: Share | None = _opt(None, "Confidence from which the offline reading needs no model call.")
     max_steps: Count | None = _opt(None, "Actions a question may take.")
     max_corrections: Count = _opt(12, "Corrections a question may take.")
     max_model_calls: Count = _opt(60, "Model calls a question may take.")
@@ -158,7 +158,7 @@ class Context:
             wrong = error.errors()[0]
             place, message = wrong["loc"][0], wrong["msg"].removeprefix("Value error, ").lower()
             raise ConfigurationError(f"setting {place}: {message}, got {wrong['input']!r}") from None
-        if self.documents is not None and self.embedded:
+        if self.documents is not None and self.offline:
             fix = "name one, e.g. --model openai:gpt-4o-mini"
             raise ConfigurationError(f"documents are read by a language model: {fix}")
 
@@ -175,17 +175,17 @@ class Context:
         if resolved.toolset in MODEL_TOOLSETS:
             resolved.require_model("asking a database" if resolved.db else f"the toolset {resolved.toolset}")
         # Without a model readings are carried out, by PyQL's actions in every preset.
-        is_read = resolved.embedded and resolved.toolset in (EXPLORE.name, SYMBOLIC.name)
+        is_read = resolved.offline and resolved.toolset in (EXPLORE.name, SYMBOLIC.name)
         return replace(resolved, toolset=PYQL.name) if is_read else resolved
 
     @property
-    def embedded(self) -> bool:
+    def offline(self) -> bool:
         """Whether the run uses no language model."""
         return isinstance(self.model, str) and self.model == "embedded"
 
     def require_model(self, doing: str = "asking a database") -> None:
         """Raise `ConfigurationError` where something takes a language model and there is none."""
-        if self.embedded:
+        if self.offline:
             fix = "name one, e.g. --model openai:gpt-4o-mini"
             raise ConfigurationError(f"{doing} needs a language model; {fix}")
 

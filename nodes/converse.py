@@ -79,7 +79,7 @@ def read(state: Conversation, runtime: Runtime[Context]) -> Next:
     turns = [exchange.turn for exchange in state.exchanges]
     message = FollowUp(text, turns, env.kg, env.encoder, state.unclear)
     purpose, rewrites = message.purpose, tuple[Rewrite, ...]()
-    if purpose == "question" and (env.context.embedded or message.is_alone or not turns):
+    if purpose == "question" and (env.context.offline or message.is_alone or not turns):
         rewrites = message.rewrites
     elif purpose == "question":
         purpose, rewrites = rewrite(message, turns, env)
@@ -114,7 +114,7 @@ def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
     """Reply with the answer; if it is unsure and the message may mean something else, try that first."""
     assert state.answer is not None, "the machine ends with an answer"
     env, reading = environment(runtime), ""
-    if env.context.embedded and state.answer.values and state.attempt < len(state.readings):
+    if env.context.offline and state.answer.values and state.attempt < len(state.readings):
         reading = state.readings[state.attempt].text
     answer = replace(state.answer, usage=state.answer.usage + state.rewriting)
     turn = with_names(Turn(state.question, {e.mention: e.id for e in state.linked}), env.kg)

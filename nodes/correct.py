@@ -77,7 +77,7 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()
 def verified_fixes(state: State, env: Environment) -> Sequence[VerifiedFix]:
     """Return fixes of the last step that find something on the KG; () without a model to read them."""
     context, step = env.context, state.last
-    if not context.verify_corrections or context.embedded or context.db is not None:
+    if not context.verify_corrections or context.offline or context.db is not None:
         return ()
     before = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
     encoder, actions = None if context.ranking == "none" else env.encoder, action_context(before, env)

@@ -189,7 +189,7 @@ class Environment:
     def examples(self) -> SeedIndex | None:
         """Solved questions to show a model: from a file, else those marked right; None without any."""
         context = self.context
-        if context.examples == "none" or context.embedded or context.db is not None:
+        if context.examples == "none" or context.offline or context.db is not None:
             return None
         return examples_for(context.name_of("kg"), self.kg, context.examples)
 

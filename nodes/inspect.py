@@ -39,7 +39,7 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     )
     if match is None:
         return {"verdict": _verdict(state, context, None)}
-    if match.own and context.embedded and not step.feedback.error and step.feedback.outcome in _SUCCESSES:
+    if match.own and context.offline and not step.feedback.error and step.feedback.outcome in _SUCCESSES:
         # Without a model a user's own guideline cannot undo a step that succeeded: nobody would heed it, and
         # the best reading would be discarded.
         match = replace(match, severity="note", text=match.reason)

@@ -40,14 +40,14 @@ def relations(state: State, runtime: Runtime[Context]) -> Update:
     env = environment(runtime)
     kg, question, changed = env.kg, state.question, Update()
     by_class = dict[IRI, list[Side]]()  # relations of its members
-    if not env.context.embedded:
+    if not env.context.offline:
         classes = named_classes(kg, question, state.linked, env.encoder)
         changed = _without_nouns(state, classes, kg)
         state = state.model_copy(update=changed)
         by_class = {node: fitting(kg, question, node, env.encoder, OF_CLASS) for node in classes}
     facts = surroundings(kg, question, _entities(kg, state)[:ENTITIES], env.encoder)
     triples = [ScoredTriple(fact.triple, 0.0, fact.through) for fact in facts]
-    if not env.context.embedded and not by_class:
+    if not env.context.offline and not by_class:
         by_class = next_class(kg, question, facts, env.encoder, OF_NEXT_CLASS)
     for node, chosen in by_class.items():
         triples += [ScoredTriple(fact, 0.0, is_a) for is_a, fact in class_facts(kg, node, chosen)]
@@ -56,7 +56,7 @@ def relations(state: State, runtime: Runtime[Context]) -> Update:
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
     """Relations; nothing for a remote graph without a model, which would cost queries and not be read."""
-    is_unread = runtime.context.embedded and environment(runtime).kg.is_remote
+    is_unread = runtime.context.offline and environment(runtime).kg.is_remote
     return (none if is_unread else relations)(state, runtime)
 
 

@@ -47,17 +47,17 @@ def auto(state: State, runtime: Runtime[Context]) -> Update:
     made without seed questions did not pay for their tokens: see docs/results.md.
     """
     env, context = environment(runtime), runtime.context
-    if context.cascade is not None and not context.embedded and env.toolset.name == PYQL.name:
+    if context.cascade is not None and not context.offline and env.toolset.name == PYQL.name:
         readings = readings_of(state, env)
         if is_sure(readings, context):
             return {"readings": readings, "rules": ()}
-    return mined(state, runtime) if context.embedded or env.seeds is not None else {"rules": ()}
+    return mined(state, runtime) if context.offline or env.seeds is not None else {"rules": ()}
 
 
 def mined(state: State, runtime: Runtime[Context]) -> Update:
     """Plan without a model call: readings, or rules of seed questions where a model follows the plan."""
     env = environment(runtime)
-    if env.context.embedded:
+    if env.context.offline:
         return {"readings": readings_of(state, env)}
     plan = _mined_plan(state, env)
     return {"rules": plan.rules, "dropped": plan.dropped}
@@ -66,7 +66,7 @@ def mined(state: State, runtime: Runtime[Context]) -> Update:
 def proposed(state: State, runtime: Runtime[Context]) -> Update:
     """Let the model propose paths, given similar seed questions and their paths; then add mined ones."""
     context = runtime.context
-    if context.embedded or not state.linked:
+    if context.offline or not state.linked:
         return mined(state, runtime)
     env = environment(runtime)
     kg, linked = env.kg, state.linked
@@ -88,7 +88,7 @@ def proposed(state: State, runtime: Runtime[Context]) -> Update:
 
 def for_policy(state: State, runtime: Runtime[Context]) -> Update:
     """No plan for a model (QueryAgent and ODA as published); without a model, the readings to follow."""
-    return mined(state, runtime) if runtime.context.embedded else {"rules": ()}
+    return mined(state, runtime) if runtime.context.offline else {"rules": ()}
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
@@ -107,7 +107,7 @@ VARIANTS |= {"for-policy": for_policy, "none": none}
 
 def shown_readings(state: State, env: Environment) -> tuple[Reading, ...]:
     """Return the readings that a model may choose from; () once `cascade` has carried out the best one."""
-    is_shown = not env.context.embedded and env.toolset.name == PYQL.name
+    is_shown = not env.context.offline and env.toolset.name == PYQL.name
     likely = (r for i, r in enumerate(state.readings[:READINGS]) if r.confidence >= UNLIKELY or not i)
     return tuple(likely) if is_shown and not is_sure(state.readings, env.context) else ()
 

@@ -32,7 +32,7 @@ def oda(state: State, runtime: Runtime[Context]) -> Update:
     Without a language model, the triples most similar to the question are kept.
     """
     env, context, triples = environment(runtime), runtime.context, state.last.feedback.triples
-    if context.embedded or not triples:
+    if context.offline or not triples:
         return similarity(state, runtime)
     helpful = parse_triples(env.kg, env.ask(_triples_prompt(state, env, "reflect")).text, triples)
     kept = {t for group in hints.like_groups(helpful)[: context.reflect_limit] for t in group}
@@ -56,7 +56,7 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
 def generated(state: State, runtime: Runtime[Context]) -> Update:
     """Let the model write K facts from its own knowledge; they prove nothing (ablation, ODA 4.2)."""
     context, triples = runtime.context, state.last.feedback.triples
-    if context.embedded or not triples:
+    if context.offline or not triples:
         return similarity(state, runtime)
     env = environment(runtime)
     reply = env.ask(_triples_prompt(state, env, "generate")).text
@@ -95,7 +95,7 @@ def _remember_and_focus(state: State, env: Environment, triples: tuple[Triple, .
     context, short = env.context, env.kg.profile.short
     tails = dict.fromkeys(short(t.object) for t in triples if isinstance(t.object, IRI))
     # Where the action looked up the tail, its relations were followed backwards: go on from the heads.
-    if tails and not context.embedded and tails.keys() <= set(state.last.feedback.arguments):
+    if tails and not context.offline and tails.keys() <= set(state.last.feedback.arguments):
         tails = dict.fromkeys(short(t.subject) for t in triples)
     focus = tuple(tails)[: context.reflect_limit] or state.focus
     return {"memory": remember(state.memory, triples), "focus": focus, "steps": _noted_step(state)}

@@ -124,7 +124,7 @@ def _with_confidence(answer: Answer, state: State, env: Environment) -> Answer:
     context, reading = env.context, state.followed
     calibration = calibration_for(env.kg, context.calibration)
     # A reading was followed where there is no model, or where `cascade` made no call of it.
-    if not (context.embedded or (is_sure(state.readings, context) and not state.usage.calls)):
+    if not (context.offline or (is_sure(state.readings, context) and not state.usage.calls)):
         is_judged = context.model_confidence and context.min_confidence != 0
         if not is_judged or form_of(state.question) != "question":
             return answer

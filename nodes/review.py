@@ -86,7 +86,7 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
     """
     env, answer = environment(runtime), state.answer
     assert answer is not None
-    own = state.followed.text if env.context.embedded and state.followed else "the query of the model"
+    own = state.followed.text if env.context.offline and state.followed else "the query of the model"
     sure = answer.confidence or 0.0
     readings = [Rival(own, answer.values, answer.labels, answer.sparql, sure), *answer.rivals]
     meanings = [(e, c) for e in state.linked for c in e.candidates[:MEANINGS] if c.id != e.id]

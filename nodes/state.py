@@ -220,7 +220,7 @@ class State(BaseModel):
     readings: tuple[Reading, ...] = Field((), description="What the question may mean, best first.")
     rules: tuple[Rule, ...] = Field((), description="Rules that a model is shown, best first (SymAgent 4.1).")
     dropped: tuple[DroppedRule, ...] = Field((), description="Rules that were dropped, each with the reason.")
-    attempt: int = Field(0, description="Index of the reading being followed (embedded policy).")
+    attempt: int = Field(0, description="Index of the reading being followed (offline policy).")
     focus: tuple[str, ...] = Field((), description="Task-relevant entities (ODA).")
     observed: tuple[str, ...] = Field((), description="The entities the observation was made from.")
     observation: tuple[ScoredTriple, ...] = Field((), description="Observation subgraph.")

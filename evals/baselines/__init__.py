@@ -29,14 +29,14 @@ Graph = CompiledStateGraph[State, Context, Any, Any]
 class Baseline:
     """One way to answer: what it does, the paper it follows, and what compiles it.
 
-    The builder is a function, or `module:function` of this package; `embedded` says whether it works without
+    The builder is a function, or `module:function` of this package; `offline` tells whether it works without
     a language model.
     """
 
     summary: str
     source: str
     builder: str | Callable[..., Any]
-    embedded: bool = True
+    offline: bool = True
 
     @property
     def build(self) -> Callable[..., Any]:
@@ -55,7 +55,7 @@ BASELINES: Mapping[str, Baseline] = {
 def check_model(name: str, context: Context) -> None:
     """Raise `ConfigurationError` where a baseline needs a language model and the context has none."""
     baseline = find_system(name) if ":" in name else BASELINES.get(name)
-    if context.embedded and isinstance(baseline, Baseline) and not baseline.embedded:
+    if context.offline and isinstance(baseline, Baseline) and not baseline.offline:
         raise ConfigurationError(
             f"baseline {name} needs a language model: --set model=openai:NAME "
             "(and base_url=URL, for a server of your own)"

@@ -119,7 +119,7 @@ def react(*, link: str = "index") -> Graph:
     """ReAct over the toolset `pyql` or `explore`; without a model the policy acts, uncorrected."""
 
     def check_examples(context: Context) -> None:
-        if context.toolset not in TOOLSETS and context.prompt is None and not context.embedded:
+        if context.toolset not in TOOLSETS and context.prompt is None and not context.offline:
             raise ConfigurationError(
                 f"baseline react has worked examples for the toolsets {' and '.join(TOOLSETS)}, not for "
                 f"{context.toolset!r}: choose one of them, or give a prompt of your own (--set prompt=FILE)"

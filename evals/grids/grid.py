@@ -179,7 +179,7 @@ def cells_of(
         why_not = next(
             (f"needs --set {n}=..." for n in spec.needs if n not in {"model", *spec.set, *given}), ""
         )
-        if model == EMBEDDED and ("model" in spec.needs or (baseline is not None and not baseline.embedded)):
+        if model == EMBEDDED and ("model" in spec.needs or (baseline is not None and not baseline.offline)):
             why_not = "needs a language model: --model openai:NAME"
         ours = table.columns.get(column.column, {}).get("ours", {}) if table else {}
         metrics = column.metrics or [ours.get(metric, metric) for metric in grid.metrics]

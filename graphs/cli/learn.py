@@ -31,7 +31,7 @@ def learn(
     into: Path = o.option("DIR", "Where everything is kept; made if missing.", ...),
     policy: Literal["embedded", "model"] = o.option(
         "",
-        "What learns: the embedded encoder (no language model, two cores, minutes), or a LoRA adapter "
+        "What learns: the MiniLM encoder (no language model, two cores, minutes), or a LoRA adapter "
         "of the language model (a GPU).",
         "embedded",
     ),
@@ -109,7 +109,7 @@ def calibrate(
     from triplewise.tools.planning.seeds import question_parts
 
     context = Context(**options.context_settings())
-    if not context.embedded:
+    if not context.offline:
         raise ConfigurationError("calibrate asks no language model: leave --model out")
     env = Environment(context)
     path, weights_path = out_ or learn.own_file(env.kg, confidence.FILE), learn.own_file(env.kg)

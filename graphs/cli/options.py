@@ -111,7 +111,7 @@ class SettingOptions(GraphOptions):
             values["kg"] = [*self.kg, values.pop("db")]
         values.pop("preset", None)
         context = Context(**values)
-        if not context.embedded:
+        if not context.offline:
             split_model(context.model)
         return {name: getattr(context, name) for name in values}
 

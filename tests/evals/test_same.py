@@ -1,4 +1,4 @@
-"""Two runs of the embedded default are the same, whatever the hash seed and the questions in flight."""
+"""Two runs of the offline default are the same, whatever the hash seed and the questions in flight."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ HOSTILE = '</script><img src=x onerror="window.hacked=1"><b>bold</b>'
 
 @lru_cache(maxsize=8)
 def asked(question: str, preset: str) -> dict[str, Any]:
-    """The trace of a real run of the embedded default."""
+    """The trace of a real run of the offline default."""
     found = build_graph(preset).invoke({"question": question}, context=Context(kg="demo", model="embedded"))
     return trace_of(State.model_validate(found), open_kg("demo"))
 

@@ -1,4 +1,4 @@
-"""Who decides on a reading: the embedded policy where it is sure (`cascade`), a person where it is not."""
+"""Who decides on a reading: the offline policy where it is sure (`cascade`), a person where it is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded engine: a pyoxigraph store in this process, in memory or on disk."""
+"""The local engine: a pyoxigraph store in this process, in memory or on disk."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ _ROUND = Context(prec=12)
 
 @lru_cache(50_000)
 def canonical(value: str, datatype: str, language: str = "") -> Literal:
-    """A literal in the form that the embedded engine stores, which all engines' answers get.
+    """A literal in the form that the local engine stores, which all engines' answers get.
 
     What an engine changed when it loaded the data (Virtuoso keeps durations as months) cannot be restored.
     """

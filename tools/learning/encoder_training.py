@@ -1,6 +1,6 @@
-"""Updating the embedded policy: the encoder learns which path a question asks for (SymAgent 4.3.2).
+"""Updating the offline policy: the encoder learns which path a question asks for (SymAgent 4.3.2).
 
-The action of the embedded policy is the choice of a relation path, so the loss of equation 8 is that of a
+The action of the offline policy is the choice of a relation path, so the loss of equation 8 is that of a
 choice: softmax over the similarity of the question with the path taken and with others, which were offered on
 the way and not taken, stop early, or go on too far. Gradients reach a LoRA adapter only.
 """
@@ -67,7 +67,7 @@ def train_encoder(
     kg: KnowledgeGraph,
     base: str = encoders.EMBEDDED,
 ) -> dict[str, Any]:
-    """Train the embedded encoder on relation choices: a `Learner`; minutes on two cores.
+    """Train the MiniLM encoder on relation choices: a `Learner`; minutes on two cores.
 
     Learning goes on from the `encoder` of the settings, which was learned before, else from `base`. The
     folder appears complete or not at all. Raises `ConfigurationError` on too few trajectories.

@@ -1,4 +1,4 @@
-"""Questions with answers, all that self-learning is given, and the embedded policy's attempts at them.
+"""Questions with answers, all that self-learning is given, and the offline policy's attempts at them.
 
 Exploring thousands of questions (SymAgent 4.3.1) grows chains and runs them as rules, without the agent's
 loop. Refinement sees the attempt and its reward, never the answers: the next best chains are run, and the
@@ -93,7 +93,7 @@ def rewarded(
 
 
 def explore(kg: KnowledgeGraph, encoder: Encoder, question: Question, blank: Trajectory) -> Trajectory:
-    """Return the embedded policy's own attempt, its first rule, made from one that found nothing."""
+    """Return the offline policy's own attempt, its first rule, made from one that found nothing."""
     if not (rules := rules_for(kg, encoder, question)):
         return blank
     made = follow(kg, rules[0], blank)

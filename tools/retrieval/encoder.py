@@ -40,7 +40,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 EMBEDDED = "embedded"
 LEARNED, ADAPTER = "encoder.json", "adapter_model.safetensors"
-"""Files of a folder with what the embedded encoder has learned."""
+"""Files of a folder with what the MiniLM encoder has learned."""
 CACHED_TEXTS = 50_000
 """Texts whose vectors an encoder keeps in memory (1.5 kB each at 384 dimensions)."""
 WAIT = 30.0  # Seconds to wait while another process writes
@@ -132,7 +132,7 @@ class EmbeddedEncoder(Encoder):
 
 
 class LearnedEncoder(EmbeddedEncoder):
-    """The embedded encoder with the LoRA adapter of a folder merged into it. Raises `DataError` if damaged.
+    """The MiniLM encoder with the LoRA adapter of a folder merged into it. Raises `DataError` if damaged.
 
     `path_weight` is the weight of the similarity of question and path next to the score of single words.
     """
@@ -193,7 +193,7 @@ def _tokenizer() -> Tokenizer:
 
 @cache
 def _pieces() -> np.ndarray:
-    """What the embedded encoder begins with for each word piece, centred: unit vectors, (pieces, 384)."""
+    """What the MiniLM encoder begins with for each word piece, centred: unit vectors, (pieces, 384)."""
     from safetensors import safe_open
 
     with safe_open(weights_file(), "numpy") as weights:
@@ -205,7 +205,7 @@ def _pieces() -> np.ndarray:
 def static_vectors(texts: Sequence[str]) -> np.ndarray:
     """Unit vectors that only say which texts are alike, float32 of shape (n, 384), much faster than a model.
 
-    The sum of the embedded encoder's vectors of word pieces, rare ones weighing more: they are numbered by
+    The sum of the MiniLM encoder's vectors of word pieces, rare ones weighing more: they are numbered by
     frequency.
     """
     from scipy.sparse import csr_array
@@ -222,7 +222,7 @@ def static_vectors(texts: Sequence[str]) -> np.ndarray:
 
 @cache
 def english_words() -> frozenset[str]:
-    """The 20,000 words of English, and well-known names, in lower case, that the embedded encoder knows."""
+    """The 20,000 words of English, and well-known names, in lower case, that the MiniLM encoder knows."""
     return frozenset(word for word in _tokenizer().get_vocab() if word.isalpha())
 
 

@@ -1,4 +1,4 @@
-"""What only the embedded engine does, and answers that are used again within one question."""
+"""What only the local engine does, and answers that are used again within one question."""
 
 from __future__ import annotations
 

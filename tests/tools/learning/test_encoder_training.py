@@ -1,4 +1,4 @@
-"""The embedded encoder learns choices: it ranks what was taken first, and is the same when opened again."""
+"""The MiniLM encoder learns choices: it ranks what was taken first, and is the same when opened again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded encoder: the published model's vectors, cheap starts, a cache that may be lost."""
+"""The MiniLM encoder: the published model's vectors, cheap starts, a cache that may be lost."""
 
 from __future__ import annotations
 
