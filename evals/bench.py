@@ -31,8 +31,8 @@ from triplewise.graphs.console import columns, echo_json, relax_collector, run_c
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import EmbeddedEncoder, vectors_of
 from triplewise.tools.retrieval.ranking import Pair, PairRanker, way_text
@@ -169,7 +169,7 @@ def latency(
     rows = list[dict[str, Any]]()
     for asked in question_sets([name for name in SETS if name.startswith(only)]):
         kg, store = asked.open(), ox.Store()
-        assert isinstance(kg, EmbeddedKG)
+        assert isinstance(kg, LocalKG)
         store.bulk_extend(kg.quads())
         questions = [one.question for one in asked.questions[:count]]
         _ask(kg, questions[0])  # opens the encoder

@@ -27,7 +27,7 @@ from triplewise.evals.question_sets import SETS, QuestionSet, question_sets
 from triplewise.graphs.commands import flag, option
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.protocol import origin_of
 from triplewise.tools.learning import calibration
 from triplewise.tools.learning.calibration import Row
@@ -77,10 +77,10 @@ def needed(query: Query, index: GraphIndex) -> tuple[Taken, ...]:
     return tuple(found)
 
 
-def without(kg: KnowledgeGraph, taken: Taken) -> EmbeddedKG | None:
+def without(kg: KnowledgeGraph, taken: Taken) -> LocalKG | None:
     """Return a copy of a graph without something; None for one that is too large or not in this process."""
     origin = origin_of(kg)
-    if not isinstance(origin, EmbeddedKG):
+    if not isinstance(origin, LocalKG):
         return None
     quads = list(origin.quads())
     if len(quads) > MOST_TRIPLES:
@@ -90,7 +90,7 @@ def without(kg: KnowledgeGraph, taken: Taken) -> EmbeddedKG | None:
     for quad in quads:
         if quad.predicate != node if taken.is_relation else node not in (quad.subject, quad.object):
             rest.add(quad)
-    return EmbeddedKG(rest, origin.profile, f"{origin.name} without {taken.iri.value}")
+    return LocalKG(rest, origin.profile, f"{origin.name} without {taken.iri.value}")
 
 
 def chosen(uses: Sequence[tuple[Taken, ...]], count: int) -> Mapping[Taken, list[int]]:

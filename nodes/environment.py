@@ -30,7 +30,7 @@ from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.core.taught import right_answers
 from triplewise.tools.federation.sources import open_sources
 from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.overlay.overlay import overlaid
@@ -108,7 +108,7 @@ class Environment:
         """The graph without facts of this run, shared by all runs."""
         source, profile = self.context.kg, self.context.profile
         if self.context.db is not None:
-            return EmbeddedKG(Store(), load_profile("generic"), "none")
+            return LocalKG(Store(), load_profile("generic"), "none")
         if isinstance(source, str):
             connections = self.context.connections
             return open_sources(source, profile=profile, connections=connections, deadline=self.deadline)

@@ -161,11 +161,11 @@ def profile(source: Source) -> None:
         triplewise ask "Who directed Alien?" --kg films.ttl --profile films.yaml
     """
     from triplewise.tools.federation.sources import open_sources
-    from triplewise.tools.kg.embedded import EmbeddedKG
     from triplewise.tools.kg.infer import infer_profile
+    from triplewise.tools.kg.local import LocalKG
 
     kg = open_sources(source)
-    is_unknown = kg.profile.name == "generic" and not isinstance(kg, EmbeddedKG)
+    is_unknown = kg.profile.name == "generic" and not isinstance(kg, LocalKG)
     echo((infer_profile(kg) if is_unknown else kg.profile).yaml(), nl=False)
 
 

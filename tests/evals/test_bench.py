@@ -12,14 +12,14 @@ from tests.support.words import Words
 from triplewise.evals import bench
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import RDFS
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.retrieval import ranking as kg_ranking
 
 EX = "http://example.org/"
 
 
-def small_graph() -> EmbeddedKG:
+def small_graph() -> LocalKG:
     """Two hubs with 1,000 facts, whose ends have names or not."""
     facts = [
         f"<{EX}m{i}> <{EX}{r}> <{EX}{h}> ." for i in range(500) for r, h in (("partOf", "a"), ("near", "b"))
@@ -28,7 +28,7 @@ def small_graph() -> EmbeddedKG:
     store = ox.Store()
     store.load("\n".join(facts).encode(), format=ox.RdfFormat.N_TRIPLES)
     profile = Profile(name="t", excluded_relations=("label$",), linkable_pattern=EX)
-    kg = EmbeddedKG(store, profile, "small")
+    kg = LocalKG(store, profile, "small")
     kg.limit = 100_000
     return kg
 

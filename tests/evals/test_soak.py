@@ -13,7 +13,7 @@ from triplewise.evals.data import graph, prepared
 from triplewise.evals.scripted_model import MODEL, OpenAIServer, RuleScript
 from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs import Answer, Context, build_graph
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 
 from .conftest import QUESTIONS
 
@@ -50,7 +50,7 @@ def ask_all(endpoint: str, model: str) -> list[Answer]:
 
 def test_answers_of_a_failing_endpoint_are_those_without_faults(data: Path) -> None:
     kg, store = prepared(graph("metaqa")).open(), ox.Store()
-    assert isinstance(kg, EmbeddedKG)
+    assert isinstance(kg, LocalKG)
     store.bulk_extend(kg.quads())
     found = []
     with OpenAIServer(RuleScript(), keep_alive=True) as model:

@@ -19,8 +19,8 @@ from triplewise.graphs.console import echo, escape_controls, out
 from triplewise.tools.actions.terms import names
 from triplewise.tools.core.terms import CONTROLS, IRI, Literal, one_line
 from triplewise.tools.core.terms import text as literal
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.literals import readable
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import load_profile
 
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
@@ -35,7 +35,7 @@ TEXTS = st.text(
 def test_what_a_graph_is_called_is_one_line_that_steers_nothing(text: str) -> None:
     store = ox.Store()
     store.add(ox.Quad(ox.NamedNode("http://e/1"), ox.NamedNode(LABEL), ox.Literal(text)))
-    kg, node = EmbeddedKG(store, load_profile("generic"), "hostile"), IRI("http://e/1")
+    kg, node = LocalKG(store, load_profile("generic"), "hostile"), IRI("http://e/1")
     shown = [*kg.labels([node]).values(), *names(kg, [node, literal(text)]).values()]
     shown += [kg.profile.short(literal(text)), readable(literal(text)), one_line(text)]
     assert not any(CONTROLS.search(line) or len(line.splitlines()) > 1 for line in shown)

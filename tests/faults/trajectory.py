@@ -17,7 +17,7 @@ from triplewise.nodes.environment import Environment
 from triplewise.nodes.reasoning import reasoning_memory
 from triplewise.nodes.state import State, Verdict
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.rdf import GraphReader
 from triplewise.tools.linking.linker import LinkedEntity
@@ -48,9 +48,9 @@ def graph_store(folder: Path, name: str) -> ox.Store:
     return store
 
 
-def open_graph(folder: Path, name: str) -> EmbeddedKG:
+def open_graph(folder: Path, name: str) -> LocalKG:
     """The graph as the product opens it."""
-    return EmbeddedKG(graph_store(folder, name), load_profile(name), name)
+    return LocalKG(graph_store(folder, name), load_profile(name), name)
 
 
 class Trajectory:

@@ -30,8 +30,8 @@ from triplewise.tools.core.errors import ActionError, TriplewiseError
 from triplewise.tools.core.files import read_text
 from triplewise.tools.core.taught import names_of, ratings_of, right_answers
 from triplewise.tools.core.terms import RDFS, XSD
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import read_query
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.open import close_all, open_kg
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
@@ -305,7 +305,7 @@ def test_labels_of_any_text_end_no_run(labels: Sequence[str]) -> None:
     a, b, p, q = (ox.NamedNode(f"http://e/{n}") for n in "abpq")
     store.extend(ox.Quad(n, label_of, ox.Literal(text)) for n, text in zip((a, b, p, q), labels, strict=True))
     store.extend([ox.Quad(a, p, b), ox.Quad(b, q, ox.Literal(labels[0])), ox.Quad(b, q, ox.Literal(7))])
-    kg = EmbeddedKG(store, load_profile("generic"), "labels")
+    kg = LocalKG(store, load_profile("generic"), "labels")
     for question in (f"Who {labels[2]} {labels[0]}?", labels[1]):
         with suppress(TriplewiseError):
             inputs = {"question": question, "entities": {"it": "<http://e/a>"}}

@@ -21,7 +21,7 @@ from triplewise.tools.actions import DATABASE_TOOLSETS, TOOLSETS, parse_call, pa
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import RDFS
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.pyql.text import read_iri, read_literal
 from triplewise.tools.sql.database import open_database
@@ -112,7 +112,7 @@ def target(toolset: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
         "before_cursor_execute",
         lambda _c, _u, text, *_: queries.append(text),
     )
-    nothing = EmbeddedKG(ox.Store(), load_profile("generic"), "none")
+    nothing = LocalKG(ox.Store(), load_profile("generic"), "none")
     context = ActionContext(nothing, "Which film?", services={"database": database})
     fitting = dict.fromkeys(FITTING, COLUMNS) | {
         "operator": FITTING["operator"],
@@ -126,7 +126,7 @@ def target(toolset: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
 def graph_context(queries: list[str]) -> ActionContext:
     """A graph like Wikidata that notes what is run."""
 
-    class SpyKG(EmbeddedKG):
+    class SpyKG(LocalKG):
         def _run(self, query: Any, timeout: float, limit: int, foreign: bool) -> Any:
             queries.append(query.text)
             return super()._run(query, timeout, limit, foreign)

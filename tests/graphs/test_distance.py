@@ -13,8 +13,8 @@ import pytest
 from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg import KnowledgeGraph, Result, open_kg
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.local import LocalKG
 
 MOST = 12
 """Round trips of a question of one hop of which each waits for the one before."""
@@ -29,7 +29,7 @@ OTHERS = {
 @pytest.fixture(scope="module")
 def server() -> Iterator[OxigraphServer]:
     demo = open_kg("demo")
-    assert isinstance(demo, EmbeddedKG)
+    assert isinstance(demo, LocalKG)
     store = ox.Store()
     store.bulk_extend(demo.quads())
     with OxigraphServer(store) as running:

@@ -18,8 +18,8 @@ from triplewise.graphs.around import ServedGraph
 from triplewise.nodes import phase
 from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.kg import Outcome, Result, open_kg
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import Deadline, Workers
+from triplewise.tools.kg.local import LocalKG
 
 QUESTIONS = (
     "Who wrote Dracula?",
@@ -45,13 +45,13 @@ def test_a_query_out_of_time_is_no_empty_one(question: str) -> None:
 
 def test_faults_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     right = {question: ask(question).values for question in QUESTIONS}
-    draw, run = random.Random(1), EmbeddedKG._run
+    draw, run = random.Random(1), LocalKG._run
 
-    def flaky(self: EmbeddedKG, *given: Any) -> Result:
+    def flaky(self: LocalKG, *given: Any) -> Result:
         failed = draw.random() < 0.05
         return Result(Outcome.TIMEOUT, message="504") if failed else run(self, *given)
 
-    monkeypatch.setattr(EmbeddedKG, "_run", flaky)
+    monkeypatch.setattr(LocalKG, "_run", flaky)
     endings = set()
     for question in QUESTIONS:
         answer = ask(question)

@@ -17,7 +17,7 @@ from triplewise.graphs.cli.app import run
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, parse_call
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.sql.database import open_database
 
@@ -48,7 +48,7 @@ def db(tmp_path: Path) -> str:
 def act(db: str, call: Call, program: str = "") -> Feedback:
     """One action on the database."""
     bench = ActionContext(
-        kg=EmbeddedKG(Store(), load_profile("generic"), "none"),
+        kg=LocalKG(Store(), load_profile("generic"), "none"),
         program=program,
         services={"database": open_database(db)},
     )
@@ -141,7 +141,7 @@ def test_the_command_line_asks(
 
 def select(db: str, text: str, program: str = "", action: str = "query") -> Feedback:
     """A SELECT, or another action of its toolset, on the database."""
-    kg = EmbeddedKG(Store(), load_profile("generic"), "none")
+    kg = LocalKG(Store(), load_profile("generic"), "none")
     bench = ActionContext(kg=kg, program=program, services={"database": open_database(db)})
     return TOOLSETS["select"].execute(bench, parse_call(f"{action}({text})"))
 

@@ -14,7 +14,7 @@ import pyoxigraph as ox
 
 from triplewise.guidelines import Guidelines, Match
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 
@@ -90,7 +90,7 @@ class MadeUp:
     made: list[tuple[str, list[str]]] = field(default_factory=list)
     invented: int = 0
 
-    def kg(self) -> EmbeddedKG:
+    def kg(self) -> LocalKG:
         """The graph."""
         for written in self.record["actions"]:
             match = _CALL.fullmatch(written)
@@ -102,7 +102,7 @@ class MadeUp:
         self._hold(len(self.made) - 1, [_term(a) for a in self.record["answer"]])
         store = ox.Store()
         store.extend(self.quads)
-        return EmbeddedKG(store, load_profile("freebase"), "made up")
+        return LocalKG(store, load_profile("freebase"), "made up")
 
     def _name(self, answer: dict[str, str]) -> None:
         """A label for an answer, so that it is not a mediator."""

@@ -14,8 +14,8 @@ import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.core.terms import RDF, RDFS, XSD
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.infer import infer_profile
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.open import index_of
 from triplewise.tools.kg.profile import split_words
 from triplewise.tools.kg.protocol import Outcome
@@ -34,17 +34,17 @@ def is_database(address: str) -> bool:
     return kind.partition("+")[0] in kinds if is_url else Path(address).suffix.lower() in ENDINGS
 
 
-def open_database_graph(address: str, name: str) -> EmbeddedKG:
+def open_database_graph(address: str, name: str) -> LocalKG:
     """A database as a graph whose ids begin with `name:`. Raises `ConfigurationError` where it is large."""
     return _graph_of(open_database(address, limit=ROWS), name)
 
 
 @lru_cache(8)
-def _graph_of(database: RelationalDatabase, name: str) -> EmbeddedKG:
+def _graph_of(database: RelationalDatabase, name: str) -> LocalKG:
     store, base = ox.Store(), f"urn:{name}:"
     store.bulk_extend(_facts(database, base))
     profile = infer_profile(store, {name: base})
-    return EmbeddedKG(store, profile, name, index=index_of(store, profile))
+    return LocalKG(store, profile, name, index=index_of(store, profile))
 
 
 def _facts(database: RelationalDatabase, base: str) -> Iterator[ox.Quad]:

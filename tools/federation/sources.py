@@ -17,7 +17,7 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.federation.bridges import BRIDGE, find_bridges
 from triplewise.tools.federation.federated import LOCAL, SOURCE, FederatedKG
 from triplewise.tools.kg import KnowledgeGraph, load_profile, open_kg
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.open import index_of
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import LRUCache
@@ -131,7 +131,7 @@ def _united(profiles: Mapping[str, Profile]) -> Profile:
 
 def _as_one(opened: Mapping[str, KnowledgeGraph]) -> FederatedKG:
     """Several graphs as one. One store has those in memory: all facts, and those of each in a named graph."""
-    here = {n: kg for n, kg in opened.items() if isinstance(kg, EmbeddedKG) and kg.path is None}
+    here = {n: kg for n, kg in opened.items() if isinstance(kg, LocalKG) and kg.path is None}
     there = {n: kg for n, kg in opened.items() if n not in here}
     bridges = find_bridges({**there, **here}, here)
     store, ids = ox.Store(), {b.node.value: ox.NamedNode(b.one.value) for b in bridges.values()}
@@ -141,5 +141,5 @@ def _as_one(opened: Mapping[str, KnowledgeGraph]) -> FederatedKG:
                 ends: list[Any] = [ids.get(getattr(e, "value", ""), e) for e in (quad.subject, quad.object)]
                 store.add(ox.Quad(ends[0], quad.predicate, ends[1], graph))
     profile = _united({name: kg.profile for name, kg in opened.items()})
-    local = EmbeddedKG(store, profile, " + ".join(here) or "none", index=index_of(store, profile), graphs=())
+    local = LocalKG(store, profile, " + ".join(here) or "none", index=index_of(store, profile), graphs=())
     return FederatedKG({LOCAL: local, **there}, tuple(opened), bridges)

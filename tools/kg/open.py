@@ -209,8 +209,8 @@ def graph_files(path: Path) -> list[Path]:
 def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
     import pyoxigraph as ox
 
-    from triplewise.tools.kg.embedded import EmbeddedKG, damaged
     from triplewise.tools.kg.labels import LabelIndex
+    from triplewise.tools.kg.local import LocalKG, damaged
 
     manifest = read_manifest(path)
     profile = given or load_profile(path / PROFILE)
@@ -224,7 +224,7 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
             index = index_of(store, profile)
         else:
             _log.warning(OTHER_NAMES, path.name, f"kg load SOURCES --into {path} --replace --profile FILE")
-    kg = EmbeddedKG(store, profile, path.name, index=index, path=path / STORE)
+    kg = LocalKG(store, profile, path.name, index=index, path=path / STORE)
     kg.cache_dirs = (path.resolve(), _cached(str(path.resolve())))
     return kg
 
@@ -292,7 +292,7 @@ def _in_memory(
 ) -> KnowledgeGraph:
     import pyoxigraph as ox
 
-    from triplewise.tools.kg.embedded import EmbeddedKG
+    from triplewise.tools.kg.local import LocalKG
     from triplewise.tools.kg.rdf import GraphReader
 
     reader, store = GraphReader(given), ox.Store()
@@ -302,6 +302,6 @@ def _in_memory(
 
         profile = infer_profile(store, reader.prefixes)
     store.bulk_extend(reader.labels(tables, profile))
-    kg = EmbeddedKG(store, profile, name, index=index_of(store, profile, reader))
+    kg = LocalKG(store, profile, name, index=index_of(store, profile, reader))
     kg.cache_dirs = (_cached(SMALL),)
     return kg

@@ -24,9 +24,9 @@ from triplewise.tools.core.files import is_writable, writing
 from triplewise.tools.core.terms import IRI, Term, Triple, text, whole_number
 from triplewise.tools.federation.federated import LOCAL, FederatedKG
 from triplewise.tools.kg import protocol
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import ReadQuery, Refused, tokenize
 from triplewise.tools.kg.labels import Name
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, LRUCache, Outcome, Result
 
 OVERLAYS = 16  # kept open; the least recently used leave first
@@ -83,7 +83,7 @@ class LocalOverlay(OverlaidKG):
     def __init__(self, origin: KnowledgeGraph, facts: Sequence[ExtractedFact]) -> None:
         super().__init__(origin, facts)
         base = protocol.base_of(origin)
-        assert isinstance(base, EmbeddedKG)
+        assert isinstance(base, LocalKG)
         below = origin.laid if isinstance(origin, LocalOverlay) else ()
         self.laid: tuple[Triple, ...] = (*below, *self.new)
         graph = ox.NamedNode(f"urn:triplewise:facts:{next(_numbers)}")
@@ -94,9 +94,7 @@ class LocalOverlay(OverlaidKG):
         store, path = copies[""]
         store.load(_ntriples(self.laid), format=ox.RdfFormat.N_TRIPLES, to_graph=graph)
         store.flush()
-        self._copy = EmbeddedKG(
-            store, base.profile, base.name, path=path, graphs=base.graphs or (graph.value,)
-        )
+        self._copy = LocalKG(store, base.profile, base.name, path=path, graphs=base.graphs or (graph.value,))
         weakref.finalize(self, _forget, store, graph)
 
     def _run(self, query: ReadQuery, timeout: float, limit: int, foreign: bool) -> Result:
@@ -112,7 +110,7 @@ def _forget(store: ox.Store, graph: ox.NamedNode) -> None:
         store.remove_graph(graph)
 
 
-def _copy_of(kg: EmbeddedKG) -> tuple[ox.Store, Path | None]:
+def _copy_of(kg: LocalKG) -> tuple[ox.Store, Path | None]:
     """A copy of a store that can be written to: on disk one of links to its files, in memory all facts."""
     if kg.path is None:
         store = ox.Store()
@@ -139,7 +137,7 @@ class RemoteOverlay(OverlaidKG):
         super().__init__(origin, facts)
         store = ox.Store()
         store.load(_ntriples(self.new), format=ox.RdfFormat.N_TRIPLES)
-        self._both = _WithFacts({LOCAL: EmbeddedKG(store, self.profile, self.name), THERE: origin}, (), {})
+        self._both = _WithFacts({LOCAL: LocalKG(store, self.profile, self.name), THERE: origin}, (), {})
 
     def session(self, **settings: Any) -> Self:
         """The same over sessions of the KG below and of the facts."""
@@ -214,6 +212,6 @@ def overlaid(kg: KnowledgeGraph, facts: Iterable[ExtractedFact]) -> KnowledgeGra
     # An overlay holds its KG, so no other object has its id while the overlay is kept.
     key = (id(kg), frozenset((f.triple, f.source, f.sentence, *sorted(f.labels.items())) for f in chosen))
     if (overlay := _overlays.get(key)) is None:
-        is_local = isinstance(protocol.base_of(kg), EmbeddedKG)
+        is_local = isinstance(protocol.base_of(kg), LocalKG)
         overlay = _overlays[key] = (LocalOverlay if is_local else RemoteOverlay)(kg, chosen)
     return overlay

@@ -21,7 +21,7 @@ from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.files import kept_json
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, text, whole_number
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, batches, memory_of, origin_of
 from triplewise.tools.kg.rdf import QUESTIONS_IN, parse_term, safe_iri
@@ -128,7 +128,7 @@ def whole_facts(kg: KnowledgeGraph) -> Facts | None:
     if kg.members:
         every = [whole_facts(member) for member in kg.members.values()]
         return None if None in every else merged(every)  # type: ignore[arg-type]
-    if isinstance(kg, EmbeddedKG):
+    if isinstance(kg, LocalKG):
         if kg.size(SMALL) > SMALL:
             return None
         own = kg.facts_by_relation(lambda relation: is_read(relation, kg.profile))

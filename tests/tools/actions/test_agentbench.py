@@ -19,7 +19,7 @@ from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, Reasonin
 from triplewise.tools.actions.agentbench import Calls, number_of, read_calls, to_pyql
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.terms import Literal, Term, Triple
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import write_iri
@@ -42,19 +42,19 @@ DATA = os.environ.get("TRIPLEWISE_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="TRIPLEWISE_DATA names no folder")
 
 
-def opened(turtle: str, profile: Profile) -> EmbeddedKG:
+def opened(turtle: str, profile: Profile) -> LocalKG:
     """A small graph."""
     store = ox.Store()
     store.load(turtle.encode(), format=ox.RdfFormat.TURTLE)
-    return EmbeddedKG(store, profile, "small")
+    return LocalKG(store, profile, "small")
 
 
 @pytest.fixture(scope="module")
-def kg() -> EmbeddedKG:
+def kg() -> LocalKG:
     return opened(TURTLE, load_profile("wikidata"))
 
 
-def run(kg: EmbeddedKG, *calls: str) -> tuple[Feedback, ReasoningMemory]:
+def run(kg: LocalKG, *calls: str) -> tuple[Feedback, ReasoningMemory]:
     """The feedback of the last of several calls, and the memory before it."""
     memory, feedback = ReasoningMemory(linked=LINKED), Feedback()
     for written in calls:
@@ -85,7 +85,7 @@ def run(kg: EmbeddedKG, *calls: str) -> tuple[Feedback, ReasoningMemory]:
         ((*BORDERS, "argmin(#1, P1082)", "answer(#2)"), "Variable #2: ['Italy']"),
     ],
 )  # fmt: skip
-def test_what_an_agent_sees(kg: EmbeddedKG, calls: tuple[str, ...], observation: str) -> None:
+def test_what_an_agent_sees(kg: LocalKG, calls: tuple[str, ...], observation: str) -> None:
     feedback, memory = run(kg, *calls)
     assert _sorted(feedback.observation) == observation
     match = GUIDELINES.match(feedback, memory, toolset="agentbench")
@@ -127,7 +127,7 @@ def _sorted(observation: str) -> str:
         (("intersection(#0)",), "arity"),
     ],
 )  # fmt: skip
-def test_each_mistake_has_its_own_guideline(kg: EmbeddedKG, calls: tuple[str, ...], guideline: str) -> None:
+def test_each_mistake_has_its_own_guideline(kg: LocalKG, calls: tuple[str, ...], guideline: str) -> None:
     feedback, memory = run(kg, *calls)
     match = GUIDELINES.match(feedback, memory, toolset="agentbench")
     assert match is not None
@@ -210,7 +210,7 @@ def test_sparql_means_the_same_sets(made: Calls, graph: set[Triple]) -> None:
     store = ox.Store()
     lines = "\n".join(f"{t.subject.n3()} {t.relation.n3()} {t.object.n3()} ." for t in graph)
     store.load(lines.encode(), format=ox.RdfFormat.N_TRIPLES)
-    kg = EmbeddedKG(store, PROFILE, "random")
+    kg = LocalKG(store, PROFILE, "random")
     state = "\n".join(call.text() for call in made)
     assert read_calls(state) == made
     program = to_pyql(state, PROFILE)

@@ -12,7 +12,7 @@ from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, Reasonin
 from triplewise.tools.actions.pyql import kind_of_value
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, text
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import load_profile
 
 TURTLE = """
@@ -29,13 +29,13 @@ DIRECTED = "add_fact(?film, P57, Q5)"
 
 
 @pytest.fixture(scope="module")
-def kg() -> EmbeddedKG:
+def kg() -> LocalKG:
     store = ox.Store()
     store.load(TURTLE.encode(), format=ox.RdfFormat.TURTLE)
-    return EmbeddedKG(store, load_profile("wikidata"), "films")
+    return LocalKG(store, load_profile("wikidata"), "films")
 
 
-def feedback_of(kg: EmbeddedKG, *calls: str) -> Feedback:
+def feedback_of(kg: LocalKG, *calls: str) -> Feedback:
     """The feedback of the last of some calls."""
     linked = {"Q5": "Ridley Scott", "Q1": "Alien"}
     bench = ActionContext(kg=kg, memory=ReasoningMemory(linked=linked))
@@ -76,11 +76,11 @@ def test_kinds_of_values(term: Term, name: str | None, kind: str) -> None:
         ((DIRECTED, "add_count(?film, ?n)", "set_answer(?n)"), {"number": 1}),
     ],
 )
-def test_kinds_of_an_answer(kg: EmbeddedKG, calls: tuple[str, ...], kinds: dict[str, int]) -> None:
+def test_kinds_of_an_answer(kg: LocalKG, calls: tuple[str, ...], kinds: dict[str, int]) -> None:
     assert feedback_of(kg, *calls).detail["answer_kinds"] == kinds
 
 
-def test_an_empty_step_says_what_the_values_before_it_have(kg: EmbeddedKG) -> None:
+def test_an_empty_step_says_what_the_values_before_it_have(kg: LocalKG) -> None:
     empty = feedback_of(kg, DIRECTED, "add_type(?film, Q5)")
     assert empty.outcome == "empty"
     has = empty.detail["has"]["?film"]
@@ -88,7 +88,7 @@ def test_an_empty_step_says_what_the_values_before_it_have(kg: EmbeddedKG) -> No
     assert "P57: Ridley Scott" in has
 
 
-def test_a_clause_that_is_there_already_changes_nothing(kg: EmbeddedKG) -> None:
+def test_a_clause_that_is_there_already_changes_nothing(kg: LocalKG) -> None:
     assert "unchanged" not in feedback_of(kg, DIRECTED).detail
     assert feedback_of(kg, DIRECTED, DIRECTED).detail["unchanged"]
     assert "unchanged" not in feedback_of(kg, DIRECTED, "execute()").detail
@@ -104,7 +104,7 @@ def test_a_clause_that_is_there_already_changes_nothing(kg: EmbeddedKG) -> None:
         ("add_fact(?film, P577, ?day)", {}),
     ],
 )
-def test_what_a_fact_has_to_do_with_classes(kg: EmbeddedKG, fact: str, facts: dict[str, Any]) -> None:
+def test_what_a_fact_has_to_do_with_classes(kg: LocalKG, fact: str, facts: dict[str, Any]) -> None:
     detail = feedback_of(kg, DIRECTED, fact).detail
     assert {k: v for k, v in detail.items() if k in ("hierarchy", "class_relations")} == facts
 
@@ -118,7 +118,7 @@ def test_a_node_without_a_name_that_joins_nothing_is_an_end() -> None:
         :m.02 <{ns}type.object.type> <{ns}a.person> . :m.04 <{ns}a.office.title> "mayor" .""".encode(),
         format=ox.RdfFormat.TURTLE,
     )
-    graph = EmbeddedKG(store, load_profile("freebase"), "people")
+    graph = LocalKG(store, load_profile("freebase"), "people")
     child = ("add_fact(m.01, a.person.child, ?x)", "set_answer(?x)")
     office = ("add_fact(m.01, a.person.office, ?x)", "set_answer(?x)")
     joined, ended = feedback_of(graph, *office), feedback_of(graph, *child)

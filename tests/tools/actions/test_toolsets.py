@@ -24,7 +24,7 @@ from triplewise.tools.actions.symbolic import Extraction
 from triplewise.tools.actions.toolset import Call, action
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Triple
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import Profile, load_profile
 
@@ -43,14 +43,14 @@ PYQL, EXPLORE, SYMBOLIC = TOOLSETS["pyql"], TOOLSETS["explore"], TOOLSETS["symbo
 
 
 @pytest.fixture(scope="module")
-def kg() -> EmbeddedKG:
+def kg() -> LocalKG:
     store = ox.Store()
     store.load(TURTLE.encode(), format=ox.RdfFormat.TURTLE)
-    return EmbeddedKG(store, load_profile("wikidata"), "capitals")
+    return LocalKG(store, load_profile("wikidata"), "capitals")
 
 
 @pytest.fixture
-def bench(kg: EmbeddedKG) -> ActionContext:
+def bench(kg: LocalKG) -> ActionContext:
     return ActionContext(kg, memory=ReasoningMemory(linked={"Q17": "Japan"}, seen=frozenset({"Q1490"})))
 
 
@@ -160,7 +160,7 @@ def test_numbers_too_long_for_the_engine_are_compared_as_numbers(best: str, answ
     profile = Profile(
         entity_namespaces=("http://example.org/",), relation_namespaces=("http://example.org/",)
     )
-    small = ActionContext(EmbeddedKG(store, profile, "masses"))
+    small = ActionContext(LocalKG(store, profile, "masses"))
     heaviest = run(small, "add_fact(?x, mass, ?m)", f"{best}(?m)", "set_answer(?x)", "execute()")
     assert heaviest.answers == (answer,)
     more = run(small, "add_fact(?x, mass, ?m)", "add_filter(?m, >, 1000)", "set_answer(?x)", "execute()")
@@ -183,7 +183,7 @@ def test_names_with_commas_are_put_together_again() -> None:
     store.load(
         f"{film.n3()} <urn:metaqa:relation:directed_by> {maker.n3()} .".encode(), format=ox.RdfFormat.TURTLE
     )
-    bench = ActionContext(EmbeddedKG(store, profile, "films"), memory=ReasoningMemory(linked={name: name}))
+    bench = ActionContext(LocalKG(store, profile, "films"), memory=ReasoningMemory(linked={name: name}))
     assert run(bench, f"get_relation({name})").relations["forward"] == ["directed_by"]
     assert run(bench, f"add_fact({name}, directed_by, ?x)").ids == {"x": ["Ang Lee"]}
     union = f'add_union(({name}, directed_by, ?x) & (?x, !=, "Nobody, Junior"), (Nobody, directed_by, ?x))'
@@ -196,7 +196,7 @@ def test_linked_literals_are_found_by_their_text() -> None:
     one = '"1.0"^^<http://www.w3.org/2001/XMLSchema#float>'
     store.load(f"<{ns}m.01> <{ns}a.b.frequency> {one} .".encode(), format=ox.RdfFormat.TURTLE)
     memory = ReasoningMemory(linked={'"1.0"^^xsd:float': "1.0"})
-    bench = ActionContext(EmbeddedKG(store, load_profile("freebase"), "units"), memory=memory)
+    bench = ActionContext(LocalKG(store, load_profile("freebase"), "units"), memory=memory)
     assert run(bench, "get_relation(1.0)").relations == {"forward": [], "backward": ["a.b.frequency"]}
     feedback = run(bench, "add_fact(?f, a.b.frequency, 1.0)")
     assert feedback.values == {"f": ["UnName_Entity"]}
@@ -249,7 +249,7 @@ def test_mistakes_become_feedback_with_the_old_program(bench: ActionContext, cal
     st.sampled_from(sorted(PYQL.actions)),
     st.lists(st.text(max_size=12) | st.sampled_from(["?x", "P36", "Q17"])),
 )
-def test_no_text_of_a_model_raises(kg: EmbeddedKG, name: str, arguments: list[str]) -> None:
+def test_no_text_of_a_model_raises(kg: LocalKG, name: str, arguments: list[str]) -> None:
     feedback = PYQL.execute(ActionContext(kg, program=CAPITALS[0]), Call(name, tuple(arguments)))
     assert feedback.action == name
 
@@ -338,7 +338,7 @@ def crowd() -> ActionContext:
     store = ox.Store()
     store.load("".join(f"<{s}> <{r}> <{o}> .\n" for s, r, o in facts).encode(), format=ox.RdfFormat.N_TRIPLES)
     memory = ReasoningMemory(linked={"Q1": "hub"})
-    return ActionContext(EmbeddedKG(store, load_profile("wikidata"), "crowd"), memory=memory)
+    return ActionContext(LocalKG(store, load_profile("wikidata"), "crowd"), memory=memory)
 
 
 def test_many_neighbors_are_grouped_bounded_and_can_all_be_seen(crowd: ActionContext) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from triplewise.tools.actions.pyql import script
 from triplewise.tools.core.rules import Atom, Rule
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.planning.paths import rule_program
 from triplewise.tools.pyql.program import PyQL
@@ -26,10 +26,10 @@ CAST = Atom("cast", True, "actor")
 
 
 @pytest.fixture(scope="module")
-def kg() -> EmbeddedKG:
+def kg() -> LocalKG:
     store = ox.Store()
     store.load(TURTLE.encode(), format=ox.RdfFormat.TURTLE)
-    return EmbeddedKG(store, PROFILE, "films")
+    return LocalKG(store, PROFILE, "films")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def kg() -> EmbeddedKG:
         ),
     ],
 )
-def test_what_a_rule_leads_to(kg: EmbeddedKG, rule: Rule, expected: str) -> None:
+def test_what_a_rule_leads_to(kg: LocalKG, rule: Rule, expected: str) -> None:
     program = rule_program(kg, rule)
     calls = [c.text() for c in script(program, PROFILE) if c.name != "execute"]
     assert PyQL.parse("\n".join(calls), PROFILE) == program

@@ -13,7 +13,7 @@ from triplewise.evals.servers import OxigraphServer
 from triplewise.tools.federation.federated import FederatedKG
 from triplewise.tools.federation.sources import open_sources
 from triplewise.tools.kg import open_kg
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 
 PROFILE = str(resources.files("triplewise.tools.kg") / "demo" / "profile.yaml")
 FILMS = """@prefix my: <http://example.org/my/> .
@@ -45,7 +45,7 @@ INSERT INTO customer VALUES (1, 'Adler Optik', 1, '2015-03-01', 420000),
 @pytest.fixture(scope="session")
 def server() -> Iterator[OxigraphServer]:
     demo = open_kg("demo")
-    assert isinstance(demo, EmbeddedKG)
+    assert isinstance(demo, LocalKG)
     with OxigraphServer(demo.store) as running:
         yield running
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.virtuoso import Virtuoso
 from triplewise.tools.core.facts import ExtractedFact
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.rdf import read_triple
@@ -117,7 +117,7 @@ def memory_kg() -> KnowledgeGraph:
     """The KG in memory."""
     store = ox.Store()
     store.load(facts().encode(), format=ox.RdfFormat.N_TRIPLES)
-    return EmbeddedKG(store, PROFILE, "memory")
+    return LocalKG(store, PROFILE, "memory")
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def overlaid_kg() -> KnowledgeGraph:
     store = ox.Store()
     store.load("".join(f"{t.n3()}\n" for t in below).encode(), format=ox.RdfFormat.N_TRIPLES)
     read = [ExtractedFact(t, {}, "q", "d", "s", "x", "2026-01-01T00:00:00Z", "r", 1.0) for t in over]
-    return overlaid(EmbeddedKG(store, PROFILE, "overlaid"), read)
+    return overlaid(LocalKG(store, PROFILE, "overlaid"), read)
 
 
 ENGINES = ["memory", "disk", "overlaid", pytest.param("virtuoso", marks=pytest.mark.virtuoso)]
@@ -146,7 +146,7 @@ def kg(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Itera
     openers: dict[str, Callable[[], KnowledgeGraph]] = {
         "memory": lambda: request.getfixturevalue("memory_kg"),
         "overlaid": lambda: request.getfixturevalue("overlaid_kg"),
-        "disk": lambda: EmbeddedKG(
+        "disk": lambda: LocalKG(
             ox.Store.read_only(str(request.getfixturevalue("disk_store"))), PROFILE, "disk"
         ),
         "virtuoso": lambda: EndpointKG(request.getfixturevalue("virtuoso"), PROFILE),

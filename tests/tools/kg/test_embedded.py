@@ -7,7 +7,7 @@ import pytest
 
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg import open_kg
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.path_queries import find_paths
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Meter, Outcome
@@ -19,10 +19,10 @@ def e(name: object) -> IRI:
     return IRI(f"{EX}{name}")
 
 
-def open_turtle(turtle: str, format: ox.RdfFormat = ox.RdfFormat.TURTLE) -> EmbeddedKG:
+def open_turtle(turtle: str, format: ox.RdfFormat = ox.RdfFormat.TURTLE) -> LocalKG:
     store = ox.Store()
     store.load(turtle.encode(), format=format, base_iri=EX)
-    return EmbeddedKG(store, Profile(), "test")
+    return LocalKG(store, Profile(), "test")
 
 
 def test_named_graphs_are_read_as_one() -> None:

@@ -18,9 +18,9 @@ from triplewise.tools.core.errors import ConfigurationError, QueryFailedError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import endpoint
 from triplewise.tools.kg.dialects import engine_of
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG, spell_out_closures
 from triplewise.tools.kg.engine import read_query
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Deadline, Outcome
 
@@ -262,10 +262,10 @@ e:a e:in e:x . e:b e:in e:x . e:d e:in e:x .
 
 
 @pytest.fixture
-def classes() -> EmbeddedKG:
+def classes() -> LocalKG:
     store = ox.Store()
     store.load(CLASSES, format=ox.RdfFormat.TURTLE)
-    return EmbeddedKG(store, Profile(), "classes")
+    return LocalKG(store, Profile(), "classes")
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def classes() -> EmbeddedKG:
         "?x e:is/e:sub* e:nothing .",
     ],
 )
-def test_same_answers_without_the_closure(classes: EmbeddedKG, group: str) -> None:
+def test_same_answers_without_the_closure(classes: LocalKG, group: str) -> None:
     query = read_query(f"{CLASS_PREFIX}SELECT DISTINCT ?x WHERE {{ {group} }}")
     plain = spell_out_closures(query)
     assert "*" not in plain.text
@@ -290,7 +290,7 @@ def test_same_answers_without_the_closure(classes: EmbeddedKG, group: str) -> No
 @pytest.mark.parametrize(
     "group", ["?x e:is/e:sub* ?class .", "?x e:is e:lake .", 'FILTER("?x e:is/e:sub* e:lake ." = ?y)']
 )
-def test_nothing_else_is_touched(classes: EmbeddedKG, group: str) -> None:
+def test_nothing_else_is_touched(classes: LocalKG, group: str) -> None:
     query = read_query(f"{CLASS_PREFIX}SELECT DISTINCT ?x WHERE {{ ?x e:in ?y . {group} }}")
     assert spell_out_closures(query) is query
 

@@ -11,7 +11,7 @@ import pytest
 
 from triplewise.tools.core import isolation
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Deadline, Outcome
 
@@ -28,19 +28,19 @@ def _graph(store: ox.Store) -> ox.Store:
 
 
 @pytest.fixture(params=["memory", "disk"])
-def kg(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EmbeddedKG]:
+def kg(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalKG]:
     path = None
     store = _graph(ox.Store())
     if request.param == "disk":
         path = tmp_path / "store"
         _graph(ox.Store(str(path))).flush()
         store = ox.Store.read_only(str(path))
-    opened = EmbeddedKG(store, Profile(), "test", path=path)
+    opened = LocalKG(store, Profile(), "test", path=path)
     yield opened
     opened.close()
 
 
-def test_answers_are_those_of_the_engine_in_this_process(kg: EmbeddedKG) -> None:
+def test_answers_are_those_of_the_engine_in_this_process(kg: LocalKG) -> None:
     for query in (
         SMALL,
         "ASK { <http://x/3> ?p ?o }",
@@ -51,7 +51,7 @@ def test_answers_are_those_of_the_engine_in_this_process(kg: EmbeddedKG) -> None
         assert (ours.outcome, ours._rows, ours._boolean) == (theirs.outcome, theirs._rows, theirs._boolean)
 
 
-def test_a_runaway_query_is_ended_and_the_next_one_answers(kg: EmbeddedKG) -> None:
+def test_a_runaway_query_is_ended_and_the_next_one_answers(kg: LocalKG) -> None:
     start = time.monotonic()
     assert kg.query(RUNAWAY, timeout=0.5, foreign=True).outcome is Outcome.TIMEOUT
     assert time.monotonic() - start < 5.0
@@ -59,14 +59,14 @@ def test_a_runaway_query_is_ended_and_the_next_one_answers(kg: EmbeddedKG) -> No
     assert len(kg._isolated._idle) == 1
 
 
-def test_a_query_that_needs_too_much_memory_is_ended(kg: EmbeddedKG, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_needs_too_much_memory_is_ended(kg: LocalKG, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "MEMORY", 100 << 20)
     result = kg.query(RUNAWAY, timeout=60.0, foreign=True)
     assert result.outcome is Outcome.TIMEOUT
     assert "memory" in result.message
 
 
-def test_a_cancelled_run_ends_its_query(kg: EmbeddedKG) -> None:
+def test_a_cancelled_run_ends_its_query(kg: LocalKG) -> None:
     deadline = Deadline(60.0)
     session = kg.session(deadline=deadline)
     assert kg.query(SMALL, foreign=True).outcome is Outcome.ROWS
@@ -74,7 +74,7 @@ def test_a_cancelled_run_ends_its_query(kg: EmbeddedKG) -> None:
     assert session.query(RUNAWAY, foreign=True).outcome is Outcome.TIMEOUT
 
 
-def test_queries_wait_for_their_turn(kg: EmbeddedKG, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_wait_for_their_turn(kg: LocalKG, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = [kg._isolated._turns.acquire(blocking=False) for _ in range(isolation.PROCESSES)]
     result = kg.query(SMALL, timeout=0.2, foreign=True)
     assert all(taken)

@@ -8,9 +8,9 @@ import pytest
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg import IRI, KnowledgeGraph, open_kg
 from triplewise.tools.kg import open as opening
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.infer import endpoint_profile, infer_profile
 from triplewise.tools.kg.load import load_kg
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
@@ -147,7 +147,7 @@ def test_a_graph_of_a_known_shape_is_recognised_by_its_data(node: str, relation:
     assert inferred(facts).name == profile
     store = ox.Store()
     store.load(facts.encode(), format=ox.RdfFormat.TURTLE)
-    recognised = endpoint_profile(EmbeddedKG(store, load_profile("generic"), "endpoint"))
+    recognised = endpoint_profile(LocalKG(store, load_profile("generic"), "endpoint"))
     assert recognised is not None
     assert recognised.name == profile
 

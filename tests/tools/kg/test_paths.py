@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.tools.core.terms import IRI, Term, Triple, text
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.path_queries import find_paths, path_order
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Hop, Outcome
@@ -68,7 +68,7 @@ def test_all_simple_paths_or_the_first_of_them(
     every = triples_of(edges)
     allowed = {t for t in every if not profile.excludes(t.relation)}
     expected = brute_force(allowed, e(0), node(target), hops)
-    paths = find_paths(EmbeddedKG(store_of(every), profile, "t"), e(0), node(target), hops, limit, 60)
+    paths = find_paths(LocalKG(store_of(every), profile, "t"), e(0), node(target), hops, limit, 60)
     assert len(paths.paths) == min(limit, len(expected))
     assert [len(p) for p in paths.paths] == [len(p) for p in expected[:limit]]
     assert set(paths.paths) <= set(expected)
@@ -90,7 +90,7 @@ ODD = r"""
 def test_paths_lead_to_terms_of_every_kind() -> None:
     store = ox.Store()
     store.load(ODD.encode(), format=ox.RdfFormat.TURTLE)
-    kg = EmbeddedKG(store, PLAIN, "t")
+    kg = LocalKG(store, PLAIN, "t")
     objects = kg.query("SELECT ?o { <http://e/0> ?p ?o }").column("o")
     assert len(objects) == 16
     for end in objects:

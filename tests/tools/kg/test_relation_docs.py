@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyoxigraph as ox
 import pytest
 
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile, RelationText
 from triplewise.tools.kg.protocol import Meter
 from triplewise.tools.kg.vocabulary import ALIASES, relation_descriptions, relation_texts
@@ -29,17 +29,17 @@ TEXTS = f"""
 
 
 @pytest.fixture
-def kg() -> EmbeddedKG:
+def kg() -> LocalKG:
     store = ox.Store()
     many = "".join(
         f'<{EX}r{i}> <{LABEL}> "relation number {i}"@en ; <{EX}alias> "no. {i}" .\n' for i in range(50)
     )
     wordy = "".join(f'<{EX}wordy> <{EX}alias> "word {i}" .\n' for i in range(3 * ALIASES))
     store.load((TEXTS + many + wordy).encode(), format=ox.RdfFormat.TURTLE)
-    return EmbeddedKG(store, PROFILE, "texts")
+    return LocalKG(store, PROFILE, "texts")
 
 
-def test_labels_and_aliases_of_many_cost_one_query_each(kg: EmbeddedKG) -> None:
+def test_labels_and_aliases_of_many_cost_one_query_each(kg: LocalKG) -> None:
     names = [f"r{i}" for i in range(50)]
     meter = Meter(kg.meter)
     texts = relation_texts(kg, names)
@@ -48,19 +48,19 @@ def test_labels_and_aliases_of_many_cost_one_query_each(kg: EmbeddedKG) -> None:
     assert (texts["r7"].label, texts["r7"].aliases) == ("relation number 7", ("no. 7",))
 
 
-def test_aliases_of_the_language_or_of_none(kg: EmbeddedKG) -> None:
+def test_aliases_of_the_language_or_of_none(kg: LocalKG) -> None:
     made = relation_texts(kg, ["made"])["made"]
     assert made.label == "created by"
     assert set(made.aliases) == {"made by", "maker", "creator"}
 
 
-def test_the_profile_speaks_first_and_is_not_repeated(kg: EmbeddedKG) -> None:
+def test_the_profile_speaks_first_and_is_not_repeated(kg: LocalKG) -> None:
     born = relation_texts(kg, ["born"])["born"]
     assert (born.label, born.object_type) == ("place of birth", "place")
     assert born.aliases == ("born in", "birthplace")
 
 
-def test_descriptions_are_those_of_the_language(kg: EmbeddedKG) -> None:
+def test_descriptions_are_those_of_the_language(kg: LocalKG) -> None:
     describes = EX + "about"
     store = ox.Store()
     facts = f"""
@@ -68,7 +68,7 @@ def test_descriptions_are_those_of_the_language(kg: EmbeddedKG) -> None:
     <{EX}r1> <{describes}> "the first" .
     """
     store.load(facts.encode(), format=ox.RdfFormat.TURTLE)
-    described = EmbeddedKG(store, replace(PROFILE, description_predicates=(describes,)), "described")
+    described = LocalKG(store, replace(PROFILE, description_predicates=(describes,)), "described")
     meter = Meter(described.meter)
     texts = relation_descriptions(described, ["made", "r1", "r2", "no such:relation"])
     assert texts == {"made": "who made it", "r1": "the first"}

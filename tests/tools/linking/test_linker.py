@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes, link, without_brackets
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -122,7 +122,7 @@ def places(indexed: bool, tmp_path: Path) -> KnowledgeGraph:
         return kg
     store = ox.Store()
     store.load(PLACES.encode(), format=ox.RdfFormat.TURTLE)
-    return EmbeddedKG(store, kg.profile, "no index")
+    return LocalKG(store, kg.profile, "no index")
 
 
 class Reader(Encoder):

@@ -8,7 +8,7 @@ import pytest
 from triplewise.tools.actions import TOOLSETS, ActionContext, parse_call
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Meter
 from triplewise.tools.linking.search import Match, MatchKind, relations_of, search_kg
@@ -77,8 +77,8 @@ class _WithoutIndex:
 def test_a_time_out_over_the_relations_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     store = ox.Store()
     store.add(ox.Quad(*(ox.NamedNode(f"http://e/{name}") for name in ("a", "knows", "b"))))
-    kg = EmbeddedKG(store, Profile(), "far away")
-    monkeypatch.setattr(EmbeddedKG, "is_remote", True)
+    kg = LocalKG(store, Profile(), "far away")
+    monkeypatch.setattr(LocalKG, "is_remote", True)
     with monkeypatch.context() as patch:
         patch.setattr("triplewise.tools.linking.search.LONGEST_LOOK", 0.0)
         assert relations_of(kg) == ()

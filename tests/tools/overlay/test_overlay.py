@@ -16,10 +16,10 @@ from tests.support.virtuoso import Virtuoso
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.core.terms import IRI, RDFS, Triple, Variable, text
 from triplewise.tools.federation import federated
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.engine import ReadQuery
 from triplewise.tools.kg.load import load_kg
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.path_queries import find_paths
 from triplewise.tools.kg.profile import Profile
@@ -51,8 +51,8 @@ def store(graph: set[Triple]) -> ox.Store:
     return loaded
 
 
-def memory(graph: set[Triple]) -> EmbeddedKG:
-    return EmbeddedKG(store(graph), PROFILE, "memory")
+def memory(graph: set[Triple]) -> LocalKG:
+    return LocalKG(store(graph), PROFILE, "memory")
 
 
 def fact(triple: Triple, status: FactStatus = "proposed", **labels: str) -> ExtractedFact:

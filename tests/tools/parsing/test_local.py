@@ -11,8 +11,8 @@ import pytest
 from triplewise.evals.servers import OxigraphServer, Proxy
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.parsing import facts
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.local import index_for, local_index
@@ -22,14 +22,14 @@ BOLIVIA, MARS = IRI("http://www.wikidata.org/entity/Q750"), IRI("http://www.wiki
 
 
 @pytest.fixture(scope="module")
-def demo() -> EmbeddedKG:
+def demo() -> LocalKG:
     kg = open_kg("demo")
-    assert isinstance(kg, EmbeddedKG)
+    assert isinstance(kg, LocalKG)
     return kg
 
 
 @pytest.fixture(scope="module")
-def proxy(demo: EmbeddedKG) -> Iterator[Proxy]:
+def proxy(demo: LocalKG) -> Iterator[Proxy]:
     store = ox.Store()
     store.bulk_extend(demo.quads())
     with OxigraphServer(store) as server, Proxy(server.url, delay_ms=50) as proxy:
@@ -37,7 +37,7 @@ def proxy(demo: EmbeddedKG) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def endpoint(demo: EmbeddedKG, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
+def endpoint(demo: LocalKG, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     kg = EndpointKG(proxy.url, demo.profile, index=demo.index)
     proxy.reset()
@@ -52,7 +52,7 @@ class Far(EndpointKG):
 
 
 def test_an_endpoint_is_read_whole_as_the_same_graph_here(
-    demo: EmbeddedKG, endpoint: EndpointKG, proxy: Proxy
+    demo: LocalKG, endpoint: EndpointKG, proxy: Proxy
 ) -> None:
     encoder = open_encoder()
     here, there = index_for(demo, encoder, "", tuple), index_for(endpoint, encoder, "", tuple)
@@ -65,7 +65,7 @@ def test_an_endpoint_is_read_whole_as_the_same_graph_here(
 
 
 def test_facts_of_an_endpoint_are_kept_on_disk(
-    demo: EmbeddedKG, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: LocalKG, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(facts, "PAUSE", 0.0)
@@ -82,13 +82,13 @@ def test_facts_of_an_endpoint_are_kept_on_disk(
     assert sizes[0][0] == sizes[1][0]
 
 
-def test_a_large_graph_has_no_whole_index(demo: EmbeddedKG, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_graph_has_no_whole_index(demo: LocalKG, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "SMALL", 100)
-    kg = EmbeddedKG(demo._store or ox.Store(), demo.profile, "large")
+    kg = LocalKG(demo._store or ox.Store(), demo.profile, "large")
     assert GraphIndex.whole(kg, open_encoder()) is None
 
 
-def test_a_local_index_has_what_lies_around_the_entities(demo: EmbeddedKG) -> None:
+def test_a_local_index_has_what_lies_around_the_entities(demo: LocalKG) -> None:
     whole, part = (
         index_for(demo, open_encoder(), "", tuple),
         local_index(demo, open_encoder(), "Which countries border Bolivia?", [BOLIVIA]),
@@ -100,7 +100,7 @@ def test_a_local_index_has_what_lies_around_the_entities(demo: EmbeddedKG) -> No
         assert {index.label(i) for i in found} == {"Argentina", "Brazil", "Chile", "Paraguay", "Peru"}
 
 
-def test_a_local_index_has_the_classes_of_the_question_by_any_name(demo: EmbeddedKG) -> None:
+def test_a_local_index_has_the_classes_of_the_question_by_any_name(demo: LocalKG) -> None:
     index = local_index(demo, open_encoder(), "How many moons does Mars have?", [MARS])
     assert any("moon" in of.names and index.members[c] for c, of in enumerate(index.classes))
 
@@ -114,7 +114,7 @@ def test_a_local_index_of_an_endpoint_takes_few_round_trips(endpoint: EndpointKG
     assert proxy.requests == 0
 
 
-def test_entities_are_looked_for_only_where_they_are_needed(demo: EmbeddedKG) -> None:
+def test_entities_are_looked_for_only_where_they_are_needed(demo: LocalKG) -> None:
     def nodes() -> list[IRI]:
         raise AssertionError("the graph is small")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Triple, text
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.parsing.denotation import Denotation, denotation
 from triplewise.tools.parsing.index import GraphIndex
@@ -71,14 +71,14 @@ def fact(subject: str, relation: str, end: str | int | Literal) -> Triple:
     return Triple(ex(subject), relation_, end if isinstance(end, Literal) else ex(end))
 
 
-def index_of(facts: Sequence[Triple]) -> tuple[EmbeddedKG, GraphIndex]:
+def index_of(facts: Sequence[Triple]) -> tuple[LocalKG, GraphIndex]:
     store = ox.Store()
     store.load("\n".join(t.n3() for t in facts).encode(), format=ox.RdfFormat.N_TRIPLES)
-    kg = EmbeddedKG(store, PROFILE, "memory")
+    kg = LocalKG(store, PROFILE, "memory")
     return kg, index_for(kg, open_encoder(), "", tuple)
 
 
-def computed(kg: EmbeddedKG, program: PyQL, expected: Denotation, index: GraphIndex) -> object:
+def computed(kg: LocalKG, program: PyQL, expected: Denotation, index: GraphIndex) -> object:
     """What a program gives, in the form of a denotation; nodes as their terms."""
     result = kg.query(program.sparql(PROFILE))
     assert result.outcome.ok, result.message

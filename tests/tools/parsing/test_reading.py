@@ -12,9 +12,9 @@ import pytest
 
 from triplewise.evals.servers import OxigraphServer
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.engine import Deadline
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.parsing import facts
 from triplewise.tools.parsing.reading import Reading, derive, read_question
 from triplewise.tools.pyql.program import PyQL
@@ -29,14 +29,14 @@ QUESTIONS = (
 
 
 @pytest.fixture(scope="module")
-def demo() -> EmbeddedKG:
+def demo() -> LocalKG:
     kg = open_kg("demo")
-    assert isinstance(kg, EmbeddedKG)
+    assert isinstance(kg, LocalKG)
     return kg
 
 
 @pytest.fixture
-def endpoint(demo: EmbeddedKG, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
+def endpoint(demo: LocalKG, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     store = ox.Store()
@@ -51,7 +51,7 @@ def read(question: str, kg: KnowledgeGraph, **options: object) -> tuple[Reading,
     return read_question(question, kg, open_encoder(), **options)  # type: ignore[arg-type]
 
 
-def test_a_reading_is_a_program_with_its_answer(demo: EmbeddedKG) -> None:
+def test_a_reading_is_a_program_with_its_answer(demo: LocalKG) -> None:
     best, *others = read("Which countries border Bolivia?", demo)
     program = PyQL.parse(best.program, demo.profile)
     result = demo.query(program.sparql(demo.profile))
@@ -62,57 +62,57 @@ def test_a_reading_is_a_program_with_its_answer(demo: EmbeddedKG) -> None:
     assert all(set(other.values) != set(best.values) for other in others)
 
 
-def test_a_frame_changes_nothing(demo: EmbeddedKG) -> None:
+def test_a_frame_changes_nothing(demo: LocalKG) -> None:
     plain, framed = (
         read(q, demo)[0] for q in (QUESTIONS[0], "Could you tell me which countries border Bolivia?")
     )
     assert (framed.program, framed.uncovered) == (plain.program, ())
 
 
-def test_what_another_sentence_names_is_not_left_out(demo: EmbeddedKG) -> None:
+def test_what_another_sentence_names_is_not_left_out(demo: LocalKG) -> None:
     question = "I was born in Bolivia. Could you tell me which countries share a border?"
     grounded, _ = derive(question, demo, open_encoder())
     assert grounded.text == question
 
 
-def test_yes_or_no_names_both_things(demo: EmbeddedKG) -> None:
+def test_yes_or_no_names_both_things(demo: LocalKG) -> None:
     best = read("Is Berlin the capital of Germany?", demo)[0]
     assert best.values == ("true",)
     assert best.program.splitlines() == ["add_fact(Q183, P36, Q64)", "ask()"]
 
 
-def test_a_reading_is_kept_as_json(demo: EmbeddedKG) -> None:
+def test_a_reading_is_kept_as_json(demo: LocalKG) -> None:
     best = read("How many moons does Mars have?", demo)[0]
     again = json.loads(json.dumps(asdict(best)))
     assert tuple(again["values"]) == best.values
     assert Reading(**again).program == best.program
 
 
-def test_nonsense_has_no_reading(demo: EmbeddedKG) -> None:
+def test_nonsense_has_no_reading(demo: LocalKG) -> None:
     assert read("asdf qwer", demo) == ()
 
 
-def test_a_missing_fact_is_a_reading_without_values(demo: EmbeddedKG) -> None:
+def test_a_missing_fact_is_a_reading_without_values(demo: LocalKG) -> None:
     best = read("Who discovered gold?", demo)[0]
     assert best.values == ()
     assert best.missing == "gold has no discoverer or inventor in the graph"
 
 
-def test_entities_of_the_caller_are_the_only_ones(demo: EmbeddedKG) -> None:
+def test_entities_of_the_caller_are_the_only_ones(demo: LocalKG) -> None:
     best = read("Which countries border it?", demo, linked={"it": "Q750"})[0]
     assert best.text.startswith("Bolivia ")
 
 
-def test_a_run_that_is_over_has_no_readings(demo: EmbeddedKG) -> None:
+def test_a_run_that_is_over_has_no_readings(demo: LocalKG) -> None:
     assert read("Which countries border Bolivia?", demo.session(deadline=Deadline(0))) == ()
 
 
 def test_over_a_part_of_a_large_graph_values_are_the_graph_s_own(
-    demo: EmbeddedKG, monkeypatch: pytest.MonkeyPatch
+    demo: LocalKG, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = ox.Store()
     store.bulk_extend(demo.quads())
-    large = EmbeddedKG(store, demo.profile, "large", index=demo.index)
+    large = LocalKG(store, demo.profile, "large", index=demo.index)
     monkeypatch.setattr(facts, "SMALL", 10)
     for question in ("Which countries border Bolivia?", "When was Franz Kafka born?"):
         best = read(question, large)[0]
@@ -122,7 +122,7 @@ def test_over_a_part_of_a_large_graph_values_are_the_graph_s_own(
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_an_endpoint_gives_the_same_readings(demo: EmbeddedKG, endpoint: EndpointKG, question: str) -> None:
+def test_an_endpoint_gives_the_same_readings(demo: LocalKG, endpoint: EndpointKG, question: str) -> None:
     near, far = read(question, demo), read(question, endpoint)
     assert [r.program for r in far[:1]] == [r.program for r in near[:1]]
     assert set(far[0].values) == set(near[0].values)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.tools.core.rules import Atom, Path
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning import mining
@@ -36,15 +36,15 @@ def parse(text: str) -> list[Fact]:
     return [(words[i], words[i + 1], words[i + 2]) for i in range(0, len(words), 3)]
 
 
-def graph(facts: list[Fact]) -> EmbeddedKG:
+def graph(facts: list[Fact]) -> LocalKG:
     store = ox.Store()
     for fact in facts:
         store.add(ox.Quad(*(ox.NamedNode(EX + name) for name in fact)))
-    return EmbeddedKG(store, PROFILE, "small")
+    return LocalKG(store, PROFILE, "small")
 
 
 @pytest.fixture
-def films() -> EmbeddedKG:
+def films() -> LocalKG:
     return graph(parse(FILMS))
 
 
@@ -52,7 +52,7 @@ def atoms(steps: Steps) -> Path:
     return tuple(Atom(*step) for step in steps)
 
 
-def miner(kg: EmbeddedKG, hops: int = 3) -> Miner:
+def miner(kg: LocalKG, hops: int = 3) -> Miner:
     return Miner(kg, SeedIndex({}, hops))
 
 
@@ -72,12 +72,12 @@ def seed(topic: str, *found: str) -> Seed:
         (seed("alien", "gladiator", "rain"), (("director", True), ("director", False))),
     ],
 )
-def test_closed_paths_to_three_hops(films: EmbeddedKG, asked: Seed, path: Steps) -> None:
+def test_closed_paths_to_three_hops(films: LocalKG, asked: Seed, path: Steps) -> None:
     best = miner(films).mine([asked])[0]
     assert (best.path, best.precision, best.recall, best.support) == (atoms(path), 1.0, 1.0, 1)
 
 
-def test_the_more_precise_path_comes_first(films: EmbeddedKG) -> None:
+def test_the_more_precise_path_comes_first(films: LocalKG) -> None:
     mined = miner(films, 2).mine([seed("weaver", "hurt"), seed("weaver", "hurt", "biehn")])
     assert mined[0].path == atoms((("cast", False), ("cast", True)))
     facts = parse("f maker a . f maker b . f writer a . g maker c . g writer c")
@@ -88,7 +88,7 @@ def test_the_more_precise_path_comes_first(films: EmbeddedKG) -> None:
     ]
 
 
-def test_entities_the_graph_lacks_are_no_seed(films: EmbeddedKG) -> None:
+def test_entities_the_graph_lacks_are_no_seed(films: LocalKG) -> None:
     assert miner(films).of_seed(seed("nobody", "scott")) == {}
     assert miner(films).of_seed(seed("alien", "nobody")) == {}
     assert miner(films).mine([]) == []
@@ -105,7 +105,7 @@ def test_rules_of_seeds_treat_the_topic_as_seeds_do(found: tuple[str, ...], expe
     assert {PROFILE.short(t) for t in answers(kg, rules[0])} == expected
 
 
-def test_seeds_show_rules_with_their_evidence(films: EmbeddedKG) -> None:
+def test_seeds_show_rules_with_their_evidence(films: LocalKG) -> None:
     index = SeedIndex(group_seeds([seed("alien", "scott"), seed("aliens", "cameron")]))
     linked = (LinkedEntity("rain", 8, 12, "rain", "rain", 1.0),)
     best = seed_rules("what of rain", linked, films, index, 5)[0]
@@ -116,7 +116,7 @@ def test_seeds_show_rules_with_their_evidence(films: EmbeddedKG) -> None:
     assert seed_rules("who painted rain", linked, films, index, 5) == []
 
 
-def test_a_rule_that_leads_nowhere_is_kept_for_documents_only(films: EmbeddedKG) -> None:
+def test_a_rule_that_leads_nowhere_is_kept_for_documents_only(films: LocalKG) -> None:
     index = SeedIndex(group_seeds([seed("alien", "scott")]))
     linked = (LinkedEntity("weaver", 8, 14, "weaver", "weaver", 1.0),)
     plan = seed_plan("what of weaver", linked, films, index, PlanSettings())

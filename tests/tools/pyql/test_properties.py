@@ -26,8 +26,8 @@ from tests.support.pyql_programs import (
 from tests.support.virtuoso import Virtuoso
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import RDFS, Literal, Term, Triple
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql.program import Aggregate, Filter, PyQL
 from triplewise.tools.pyql.text import NUMERIC
@@ -99,7 +99,7 @@ def rounded(row: Iterable[Term | None]) -> tuple[object, ...]:
 def test_results_equal_a_plain_evaluation(graph: set[Triple], program: PyQL) -> None:
     assume(program.answer)
     expected = {rounded(row) for row in Evaluation(graph).run(program)}
-    result = EmbeddedKG(store(graph), PROFILE, "memory").query(program.sparql(PROFILE))
+    result = LocalKG(store(graph), PROFILE, "memory").query(program.sparql(PROFILE))
     assert result.outcome.ok, result.message
     assert {rounded(row) for row in result.rows} == expected
 
@@ -109,7 +109,7 @@ def test_results_equal_a_plain_evaluation(graph: set[Triple], program: PyQL) -> 
 def test_the_proof_holds_facts_of_the_graph_that_name_the_answers(graph: set[Triple], program: PyQL) -> None:
     assume(program.answer)
     Evaluation(graph).run(program)  # leaves out what no engine's memory would hold
-    kg = EmbeddedKG(store(graph), PROFILE, "memory")
+    kg = LocalKG(store(graph), PROFILE, "memory")
     answers = kg.query(program.sparql(PROFILE)).column(program.answer[0].name)
     proof = program.proof(PROFILE, kg.query(program.proof_sparql(PROFILE)))
     assert set(proof) <= graph
@@ -119,7 +119,7 @@ def test_the_proof_holds_facts_of_the_graph_that_name_the_answers(graph: set[Tri
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedKG, EndpointKG]]:
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalKG, EndpointKG]]:
     """The same graph in memory and in a real Virtuoso."""
     if reason := Virtuoso.missing():
         pytest.skip(reason)
@@ -130,7 +130,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedKG,
         patch.setenv("NO_PROXY", "127.0.0.1")
         server.load(folder / "facts.nt", GRAPH)
         yield (
-            EmbeddedKG(store(graph), PROFILE, "memory"),
+            LocalKG(store(graph), PROFILE, "memory"),
             EndpointKG(f"{server.url}?default-graph-uri={GRAPH}", PROFILE),
         )
 
@@ -145,7 +145,7 @@ def _beyond_virtuoso(program: PyQL) -> bool:
 @pytest.mark.virtuoso
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(program=programs())
-def test_virtuoso_finds_the_same(both: tuple[EmbeddedKG, EndpointKG], program: PyQL) -> None:
+def test_virtuoso_finds_the_same(both: tuple[LocalKG, EndpointKG], program: PyQL) -> None:
     assume(program.answer and not _beyond_virtuoso(program))
     Evaluation(graph_of(0)).run(program)  # as above
     embedded, endpoint = (kg.query(program.sparql(PROFILE)) for kg in both)

@@ -7,7 +7,7 @@ import pytest
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Triple, Variable, text
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.pyql.program import PyQL
 
@@ -32,17 +32,17 @@ TURTLE = """
 
 
 @pytest.fixture
-def kg() -> EmbeddedKG:
+def kg() -> LocalKG:
     store = ox.Store()
     store.load(TURTLE.encode(), format=ox.RdfFormat.TURTLE)
-    return EmbeddedKG(store, PROFILE, "storms")
+    return LocalKG(store, PROFILE, "storms")
 
 
 def program(script: str) -> PyQL:
     return PyQL.parse(script.replace("; ", "\n"), PROFILE)
 
 
-def answers(kg: EmbeddedKG, script: str) -> set[str]:
+def answers(kg: LocalKG, script: str) -> set[str]:
     result = kg.query(program(script).sparql(PROFILE))
     assert result.outcome.ok, result.message
     if result.boolean is not None:
@@ -115,7 +115,7 @@ FORMED = STORM + "add_fact(?s, formed, ?d); "
         ),
     ],
 )  # fmt: skip
-def test_answers(kg: EmbeddedKG, script: str, expected: set[str]) -> None:
+def test_answers(kg: LocalKG, script: str, expected: set[str]) -> None:
     assert answers(kg, script) == expected
 
 
@@ -214,7 +214,7 @@ def test_names_with_commas_and_brackets_survive_text() -> None:
     assert PyQL.parse(built.text(metaqa), metaqa) == built
 
 
-def test_the_proof_names_the_branch_and_the_type_that_hold(kg: EmbeddedKG) -> None:
+def test_the_proof_names_the_branch_and_the_type_that_hold(kg: LocalKG) -> None:
     script = "add_union((?x, child, c3), (?x, category, storm)); add_type(?x, Storm); set_answer(?x)"
     built = program(script)
     proof = built.proof(PROFILE, kg.query(built.proof_sparql(PROFILE, [IRI(EX + "iselle")])))
@@ -264,7 +264,7 @@ def test_dates_of_every_type_compare_with_a_year_by_their_years(comparison: str,
     store = ox.Store()
     store.load(YEARS.encode(), format=ox.RdfFormat.TURTLE)
     found = answers(
-        EmbeddedKG(store, PROFILE, "years"),
+        LocalKG(store, PROFILE, "years"),
         f"add_fact(?x, at, ?d); add_filter(?d, {comparison}, date); set_answer(?x)",
     )
     assert found == expected

@@ -16,8 +16,8 @@ from tests.support.words import Words
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Literal, Triple
 from triplewise.tools.kg import open_kg
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Meter
 from triplewise.tools.retrieval import ranking
@@ -39,7 +39,7 @@ def iri(name: str) -> IRI:
     return IRI(EX + name)
 
 
-def graph(*facts: tuple[str, str, str | Literal]) -> EmbeddedKG:
+def graph(*facts: tuple[str, str, str | Literal]) -> LocalKG:
     """A graph of facts by local names."""
     store = ox.Store()
     lines = [
@@ -47,7 +47,7 @@ def graph(*facts: tuple[str, str, str | Literal]) -> EmbeddedKG:
         for s, r, o in dict.fromkeys(facts)
     ]
     store.load("\n".join(lines).encode(), format=ox.RdfFormat.N_TRIPLES)
-    return EmbeddedKG(store, PROFILE, "small")
+    return LocalKG(store, PROFILE, "small")
 
 
 def facts_of(observation: Observation) -> list[tuple[str, ...]]:
@@ -114,11 +114,11 @@ class TestWhatIsRead:
         assert {"spouse person pierre", "spouse start 26 July 1895"} <= set(encoder.encoded)
 
     @pytest.fixture
-    def hub(self) -> EmbeddedKG:
+    def hub(self) -> LocalKG:
         small = [("hub", f"relation{i}", f"x{i}") for i in range(20)]
         return graph(*[(f"m{i}", "member", "hub") for i in range(500)], *small, ("hub", "capital", "city"))
 
-    def test_a_hub_is_cut_and_said(self, hub: EmbeddedKG) -> None:
+    def test_a_hub_is_cut_and_said(self, hub: LocalKG) -> None:
         small = ObserveSettings(depth=1, facts=60, seed=4)
         result = observe(hub, "capital", [iri("hub")], Words(), small)
         assert facts_of(result)[0] == ("hub", "capital", "city")

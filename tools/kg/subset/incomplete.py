@@ -15,8 +15,8 @@ import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import write_json
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg, scratch_folder
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.rdf import Progress, safe_iri
@@ -83,7 +83,7 @@ def make_incomplete(
         if target.exists():
             raise ConfigurationError(f"{target} exists already; choose another folder, or remove it")
         kg = open_kg(source, profile=profile)
-        if not isinstance(kg, EmbeddedKG):
+        if not isinstance(kg, LocalKG):
             remedy = "load its facts by `triplewise kg load` and thin that"
             raise ConfigurationError(f"{source} is an endpoint; {remedy}")
         tell("reading the graph", 0, None)
@@ -127,7 +127,7 @@ def _fact(quad: ox.Quad) -> Fact:
     return str(quad.subject), str(quad.predicate), str(quad.object)
 
 
-def _facts(kg: EmbeddedKG) -> set[Fact]:
+def _facts(kg: LocalKG) -> set[Fact]:
     """Facts that paths may run over: without names, and without what the profile leaves out."""
     profile = kg.profile
     naming = {*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates}
@@ -139,7 +139,7 @@ def _facts(kg: EmbeddedKG) -> set[Fact]:
     return {_fact(quad) for quad in kg.quads() if is_followed(quad.predicate.value)}
 
 
-def _node_of(name: str, kg: EmbeddedKG, graph: ShortestPaths, literals: dict[str, str]) -> str:
+def _node_of(name: str, kg: LocalKG, graph: ShortestPaths, literals: dict[str, str]) -> str:
     """The node in N-Triples form that a name or an id means, "" if the graph has none."""
     entries = kg.index.exact(name) if kg.index is not None else ()
     same = [e for e in entries if e.label == name] or list(entries)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
 from triplewise.tools.actions.repair.verify import QueryBudget, SpentError, VerifiedFix, find_fixes, finds
 from triplewise.tools.actions.toolset import Call
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import ReadQuery
 from triplewise.tools.kg.labels import LabelIndex, Name
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Meter, Outcome, Result
 
@@ -33,7 +33,7 @@ wd:P31 rdfs:label "instance of"@en . wd:P1082 rdfs:label "population"@en . wd:P5
 """
 
 
-class Moody(EmbeddedKG):
+class Moody(LocalKG):
     """A KG that fails at queries that hold some text."""
 
     fails_at: str = "\0"

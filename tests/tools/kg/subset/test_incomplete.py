@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg import open_kg
-from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
+from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.subset.incomplete import (
     DROPPED,
     Fact,
@@ -107,7 +107,7 @@ def made(
 
 def facts_of(source: Path) -> set[str]:
     kg = open_kg(source)
-    assert isinstance(kg, EmbeddedKG)
+    assert isinstance(kg, LocalKG)
     return {f"{q.subject} {q.predicate} {q.object} ." for q in kg.quads()}
 
 

@@ -33,7 +33,7 @@ def damaged(folder: Path, error: object) -> DataError:
     return DataError(f"the store is damaged ({error}); {remedy}", folder)
 
 
-class EmbeddedKG(KnowledgeGraph):
+class LocalKG(KnowledgeGraph):
     """A KG in a pyoxigraph store, in a folder (`path`) or in memory, which is never written to.
 
     pyoxigraph cannot be interrupted, so a query runs in a worker thread (see `Workers`), which stops at its
