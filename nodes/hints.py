@@ -1,7 +1,6 @@
-"""What a model is shown before it acts: the values of its prompt, within a budget of letters.
+"""The hints a model sees before it acts: values of the prompt templates, within a budget of characters.
 
-Hints are the best first. Every node and relation comes with its id, so that it can be used without being
-looked up.
+The best hints come first. Every node and relation has its id, so that it can be used without a look-up.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, t
 if TYPE_CHECKING:
     from triplewise.nodes.prompting import Prompt
 
-HINTS, LATER = 2_400, 3  # Letters that the hints of a prompt may take, and what divides them after a step
-RIVALS, BEHIND = 3, 0.25  # Most other meanings of a mention, and how far below the best one they may be
-LONG = 80  # Characters above which a description is clipped
+HINTS, LATER = 2_400, 3  # Most characters of hints in a prompt; divided by `LATER` after the first step
+RIVALS, BEHIND = 3, 0.25  # Most other meanings of a mention, and how far below the best score they may be
+LONG = 80  # Most characters of a description
 RULES, EXAMPLES, SEARCHED = 3, 3, 10  # Rules and solved questions shown; wordings that are looked at
-ALIKE = 100  # Nodes of memory that one line names at most
+ALIKE = 100  # Most nodes of memory in one line
 
 
 def prompt_values(state: State, env: Environment) -> dict[str, Any]:
-    """Return what prompt templates may name; functions give what costs a query, once, where it is named."""
+    """Return the variables of prompt templates; those that cost queries are functions, called on use."""
     context, toolset, kg = env.context, toolset_of(state, env), env.kg
     places = [(entity.start, entity.end) for entity in state.linked]
     meanings, plan = cache(lambda: meaning_lines(state, kg)), cache(lambda: rule_lines(state, kg))
@@ -59,7 +58,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     return {
         "tools": cache(toolset.document),
         "tools_brief": cache(toolset.brief),
-        "begun": bool(state.standing),  # a step of its own shows the form: no worked example is needed
+        "begun": bool(state.standing),  # the model's own steps show the form: no worked example is needed
         "question": state.question,
         "most": context.max_actions,
         "entities": {e.label: e.id for e in state.linked},
@@ -83,11 +82,11 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
 
 
 def reading_lines(kg: KnowledgeGraph, readings: Sequence[Reading]) -> list[str]:
-    """Return a line a reading: its query in words and ids, how sure it is, what it leaves out and finds."""
+    """Return each reading as one line: query in words and ids, confidence, words not covered, answers."""
     short, nodes, lines = kg.profile.short, dict[IRI, str](), list[str]()
     programs = [PyQL.parse(reading.program, kg.profile) for reading in readings]
     for program in programs:
-        describe(program, lambda iri: nodes.setdefault(iri, ""))
+        describe(program, lambda iri: nodes.setdefault(iri, ""))  # collects the nodes
     shown = {v for reading in readings for v in reading.values[:RULES] if bare_datatype(v) is None}
     values = {v: node for v in shown if (node := kg.profile.expand(v)) is not None}
     labels = kg.labels([*nodes, *values.values()])
@@ -96,22 +95,22 @@ def reading_lines(kg: KnowledgeGraph, readings: Sequence[Reading]) -> list[str]:
     named |= zip(relations, relation_names(kg, map(short, relations)), strict=True)
     for reading, program in zip(readings, programs, strict=True):
         text = describe(program, lambda iri: named.get(iri) or short(iri))
-        out = f"; leaves out: {', '.join(reading.uncovered)}" if reading.uncovered else ""
+        omitted = f"; leaves out: {', '.join(reading.uncovered)}" if reading.uncovered else ""
         found = [named.get(values[v], v) if v in values else v for v in reading.values[:RULES]]
         found += ["..."] if len(reading.values) > RULES else []
-        lines.append(f"{text} ({reading.confidence:.0%} sure{out}): {', '.join(found) or 'nothing'}")
+        lines.append(f"{text} ({reading.confidence:.0%} sure{omitted}): {', '.join(found) or 'nothing'}")
     return lines
 
 
 def rule_lines(state: State, kg: KnowledgeGraph) -> list[str]:
-    """Return the best rules, with the name of each entity and relation."""
+    """Return the best rules as text, with labels and ids."""
     named = {e.id: f"{e.label} [{e.id}]" for e in state.linked if e.label != e.id}
     rules = [rule.text(named.get(rule.anchor, "")) for rule in state.rules[:RULES]]
     return [re.sub(r"(?<=-\[).+?(?=\]-)", lambda m: relation_names(kg, [m[0]])[0], rule) for rule in rules]
 
 
 def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
-    """The first two messages of a conversation: as before the first step, whatever steps the values hold."""
+    """Return the first two messages of a conversation, rendered as before the first step."""
     first = {**values, "history": [], "step": 1, "begun": False}
     return Opening(prompt.render("system", **first), prompt.render("turn", **first))
 
@@ -122,7 +121,7 @@ def turns_of(steps: Sequence[Step]) -> tuple[Turn, ...]:
 
 
 def nearest_examples(state: State, env: Environment) -> list[Seed]:
-    """Return the solved questions most like the one asked, never itself; see `usable`."""
+    """Return the solved questions most similar to this one, except itself; see `usable`."""
     spans = tuple((e.start, e.end) for e in state.linked if e.start >= 0)
     if env.examples is not None and (state.question, spans) not in env.nearest:
         by_query = dict[str, Seed]()
@@ -145,7 +144,7 @@ def meaning_lines(state: State, kg: KnowledgeGraph) -> list[str]:
 
 
 def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str]:
-    """Return a line for what each mention may mean: nodes with their descriptions, or else their classes."""
+    """Return a line for each mention: the nodes it may mean, with descriptions or else classes."""
     meanings = [[c for c in e.candidates if c.score >= e.score - BEHIND][: 1 + RIVALS] for e in linked]
     nodes = {c.id: kg.profile.expand(c.id) for near in meanings for c in near if not c.description}
     types = node_types(kg, [iri for iri in nodes.values() if iri is not None])
@@ -163,9 +162,9 @@ def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str
     return list(dict.fromkeys(lines))
 
 
-def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[str]:
-    """Return the relations around the task-relevant entities, within the budget that `spent` hints share."""
-    kg, budget = env.kg, (HINTS // LATER if state.standing else HINTS) - sum(map(len, spent))
+def around_lines(state: State, env: Environment, before: Sequence[str]) -> list[str]:
+    """Return the relations around the task-relevant entities, as many as fit after the hints `before`."""
+    kg, budget = env.kg, (HINTS // LATER if state.standing else HINTS) - sum(map(len, before))
     short, of_classes = kg.profile.short, _of_classes(state, kg)
     classes = names(kg, [node for node, _ in of_classes.values()])
     groups = class_lines(kg, of_classes)
@@ -179,7 +178,7 @@ def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[s
             totals[topic] = len(around.forward) + len(around.backward)
     groups |= {topic: list[str]() for topic in topics if topic in totals}
     groups |= grouped_lines(kg, facts, topics)
-    used = set(re.findall(r"[^\s(),]+", state.program))  # what the query uses stays in sight
+    used = set(re.findall(r"[^\s(),]+", state.program))  # lines that the query uses come first
     kept = {
         t: sorted(ls, key=lambda line: line.split()[1].strip(":,") not in used) for t, ls in groups.items()
     }
@@ -187,7 +186,7 @@ def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[s
 
 
 def _of_classes(state: State, kg: KnowledgeGraph) -> dict[ScoredTriple, tuple[IRI, IRI]]:
-    """Return the facts that were observed of members of classes, each with its class and member."""
+    """Return the observed facts of members of classes -> class and member."""
     found = dict[ScoredTriple, tuple[IRI, IRI]]()
     for seen in state.observation:
         is_a, ends = seen.through, (seen.triple.subject, seen.triple.object)
@@ -199,16 +198,16 @@ def _of_classes(state: State, kg: KnowledgeGraph) -> dict[ScoredTriple, tuple[IR
 
 
 def class_lines(kg: KnowledgeGraph, observed: Mapping[ScoredTriple, tuple[IRI, IRI]]) -> dict[str, list[str]]:
-    """Return relations of the members of each class (short id), a line for each fact that was observed.
+    """Return lines for the observed facts of the members of each class, by its short id.
 
-    It has how many members have the relation, where not all, and a value in the form that actions take.
+    A line has the relation, how many members have it, if not all, and a value in the form that actions take.
     """
     facts, lines = [seen.triple for seen in observed], dict[str, list[str]]()
-    ways = [fact.subject == member for fact, (_, member) in zip(facts, observed.values(), strict=True)]
-    ends = [fact.object if out else fact.subject for fact, out in zip(facts, ways, strict=True)]
+    outgoing = [fact.subject == member for fact, (_, member) in zip(facts, observed.values(), strict=True)]
+    ends = [fact.object if out else fact.subject for fact, out in zip(facts, outgoing, strict=True)]
     kinds = node_types(kg, [end for end in ends if isinstance(end, IRI)])
     relations = relation_names(kg, [kg.profile.short(fact.relation) for fact in facts])
-    texts = zip(facts, ways, ends, relations, as_written(kg, ends), strict=True)
+    texts = zip(facts, outgoing, ends, relations, as_written(kg, ends), strict=True)
     for (fact, out, end, relation, value), (node, _) in zip(texts, observed.values(), strict=True):
         share = class_card(kg, node).share(fact.relation, out)  # kept since the observation
         kind = f" ({', '.join(kinds[end])})" if isinstance(end, IRI) and kinds.get(end) else ""
@@ -218,7 +217,7 @@ def class_lines(kg: KnowledgeGraph, observed: Mapping[ScoredTriple, tuple[IRI, I
 
 
 def observation_lines(kg: KnowledgeGraph, state: State) -> list[str]:
-    """The observation by entity and relation, best first and bounded; then what was left out of sight."""
+    """Return the observation by entity and relation, best first, cut to a length; then what is left out."""
     facts = [NearbyFact(s.triple, s.through) for s in state.observation]
     groups = grouped_lines(kg, facts, topics_of(kg, facts, state.observed))
     return [*within(kg, groups, CHARACTERS), *(f"(not seen: {cut})" for cut in state.observation_cuts)]
@@ -230,7 +229,7 @@ def memory_lines(kg: KnowledgeGraph, memory: Sequence[Sequence[Triple]]) -> list
 
 
 def memory_texts(kg: KnowledgeGraph, state: State) -> list[str]:
-    """Memory as prompts show it: paths with ids, like ones as one line; then what the model made up."""
+    """Return the paths of memory with ids, similar ones as one line, then the facts a model wrote itself."""
     ways: dict[tuple[Triple, ...], list[Triple]] = {}
     for path in state.memory:
         ways.setdefault(path[:-1], []).append(path[-1])
@@ -256,7 +255,7 @@ def memory_texts(kg: KnowledgeGraph, state: State) -> list[str]:
 
 
 def like_groups(triples: Iterable[Triple]) -> list[list[Triple]]:
-    """Return triples in groups that share the relation and one end, each in the larger of the two it fits."""
+    """Group triples that share the relation and one end; each joins the larger of its two groups."""
     sharing = {t: ((t.subject, t.relation, None), (None, t.relation, t.object)) for t in triples}
     sizes = Counter[Any](key for keys in sharing.values() for key in keys)
     groups: dict[Any, list[Triple]] = {}
@@ -266,6 +265,6 @@ def like_groups(triples: Iterable[Triple]) -> list[list[Triple]]:
 
 
 def contains_name(text: str, name: str) -> bool:
-    """Return whether a name stands in a text as whole words, in any case; an empty one never does."""
+    """Return whether a text contains a name as whole words, ignoring case; False for an empty name."""
     pattern = rf"(?<!\w){re.escape(name.casefold())}(?!\w)"
     return bool(name) and re.search(pattern, text.casefold()) is not None
