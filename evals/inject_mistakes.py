@@ -1,7 +1,7 @@
 """Injected mistakes: how often each way of correcting leads from a wrong reply back to the right answer.
 
 `python -m triplewise.evals.inject_mistakes` plays right programs of development questions as the replies of a
-model, with one to three mistakes in each. Who answers a correction is a reader that does what it is told: the
+model, with one to three mistakes in each. Corrections are answered by a scripted model that follows them: the
 first action that the feedback offers is put in the place of what was wrong; without an offer the action is
 repeated once, then left out. So this measures whether feedback holds the cure, and not how well a model
 understands it. `--fit FILE` trains how sure a model's answer is on the runs. Needs TRIPLEWISE_DATA.
@@ -141,7 +141,7 @@ def _mistakes(call: Call, kg: KnowledgeGraph, draw: random.Random) -> Iterator[t
 
 
 class Reader:
-    """A model that knows what it wants to write, and does what it is told where that fails."""
+    """A scripted model that writes a known program, and follows corrections of it."""
 
     def __init__(self, calls: Calls) -> None:
         self.plan, self.written, self.replies = list(calls), set[str](), 0
@@ -150,25 +150,25 @@ class Reader:
     def __call__(self, messages: Messages) -> str:
         """Return the plan, or after a failure the rest of it, mended by what the observation offers."""
         prompt = "\n".join(str(message.get("content") or "") for message in messages)
-        before, _, said = prompt.rpartition("\nObservation ")
-        said, place, self.replies = said.partition("\n\nWrite Thought")[0], 0, self.replies + 1
+        before, _, observation = prompt.rpartition("\nObservation ")
+        observation, place, self.replies = observation.partition("\n\nWrite Thought")[0], 0, self.replies + 1
         if self.replies > 1:
             last = before.rpartition("\nAction ")[2].partition(": ")[2].strip()
             texts = [call.text() for call in self.plan]
             place = texts.index(last) if last in texts else len(texts)
-            if FAILED.search(said):
-                self._mend(place, said)
+            if FAILED.search(observation):
+                self._mend(place, observation)
             else:
                 place += 1
         rest = self.plan[place:] if self.replies < REPLIES else []
         return "\n".join(["Thought: I go on.", *(f"Action: {call.text()}" for call in rest or [EXECUTE])])
 
-    def _mend(self, place: int, said: str) -> None:
+    def _mend(self, place: int, observation: str) -> None:
         """Put what is offered in place of an action; without an offer, repeat it once, then leave it out."""
         call = self.plan[place] if place < len(self.plan) else EXECUTE
         self.failed, self.place = self.failed + 1 if place == self.place else 1, place
         self.written.add(call.text())
-        offered = self._offered(call, _GENERAL.split(said)[0])
+        offered = self._offered(call, _GENERAL.split(observation)[0])
         if self.failed > TRIES or (not offered and self.failed > 1):
             del self.plan[place : place + 1]
         elif offered:
@@ -181,12 +181,12 @@ class Reader:
             is_other = call.name in PYQL and call != EXECUTE and all(c.name != call.name for c in offered)
             self.plan[place : place + 1] = [*offered, *([call] if is_other else [])]
 
-    def _offered(self, call: Call, said: str) -> Calls:
+    def _offered(self, call: Call, text: str) -> Calls:
         """Return the actions that an observation offers, the same one first; all that `then` joins."""
         groups, end = list[list[Call]](), -1
-        for match in _OPENING.finditer(said):
-            arguments, close = scan_arguments(said, match.end())
-            found, between = Call(match[1], tuple(arguments)), said[end : match.start()]
+        for match in _OPENING.finditer(text):
+            arguments, close = scan_arguments(text, match.end())
+            found, between = Call(match[1], tuple(arguments)), text[end : match.start()]
             follows, end = bool(groups) and between.strip(" ,") == "then", close
             is_whole = bool(arguments) or found.name == "ask"
             is_new = found.text() not in self.written and not PLACEHOLDERS & {*arguments}

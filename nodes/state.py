@@ -233,7 +233,7 @@ class State(BaseModel):
         (), description="Mistakes caught."
     )
     memory: tuple[tuple[Triple, ...], ...] = Field((), description="Memory: a network of paths (ODA).")
-    written: tuple[str, ...] = Field((), description="Facts that the model made up: no proof.")
+    written: tuple[str, ...] = Field((), description="Facts that the model wrote itself: they prove nothing.")
     facts: Annotated[tuple[ExtractedFact, ...], add_facts] = Field((), description="Read from documents.")
     usage: Usage = Field(Usage(), description="Calls, tokens, cost, queries, seconds.")
     answer: Answer | None = Field(None, description="The answer, once there is one.")

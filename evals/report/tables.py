@@ -1,4 +1,4 @@
-"""Reports of logs in Markdown: systems by task, and grids laid out as the papers' tables beside ours."""
+"""Reports of logs in Markdown: systems by task, and grids laid out as the papers' tables next to ours."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def comparison_table(title: str, where: str, families: Iterable[Family]) -> Tabl
 
 
 def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -> list[Table]:
-    """Return figures by row and column, published ones beside ours, and our rows compared by column.
+    """Return figures by row and column, published ones next to ours, and our rows compared by column.
 
     A row of ours stands there once for each model that it was run with.
     """

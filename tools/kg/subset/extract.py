@@ -106,7 +106,7 @@ class Source:
 class SubsetReport:
     """What an extraction did: facts in each of the two files, and what became of seeds and dumps.
 
-    `unknown` seeds (the first 1,000) are not in the dump, or are no ids; `left_out`: triples that the profile
+    `unknown` seeds (the first 1,000) are not in the dump, or not ids; `left_out`: triples that the profile
     leaves out.
     """
 
