@@ -73,7 +73,7 @@ def observe(
 ) -> Observation:
     """The observation subgraph around task-relevant entities (Algorithm 1, whose lines the comments name).
 
-    The turns of all entities are taken together. A fact that was appended is not a candidate again, and no node
+    All entities take their turns together. A fact that was appended is not a candidate again, and no node
     is observed twice.
     """
     ranker = PairRanker(kg, question, encoder)
