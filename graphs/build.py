@@ -44,8 +44,7 @@ from triplewise.nodes.review import choose, review
 from triplewise.nodes.state import Input, State, Working
 from triplewise.tools.kg.protocol import Outcome
 
-RECURSION_LIMIT = 1_000
-"""Node runs a question may take; the budgets of the context end it long before."""
+RECURSION_LIMIT = 1_000  # Node runs a question may take; the budgets of the context end it long before
 
 
 def after_inspect(

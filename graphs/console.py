@@ -32,8 +32,7 @@ EXIT_CODES = (
 
 USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
 LONGEST_CELL = 2_000  # Characters of a cell of a table that are printed; JSON and CSV have all
-_FORMULA = re.compile(r"[=+@\t\r]|-(?!\d)")
-"""How a cell begins that a spreadsheet would run."""
+_FORMULA = re.compile(r"[=+@\t\r]|-(?!\d)")  # How a cell begins that a spreadsheet would run
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document and nothing else.")]
 
 

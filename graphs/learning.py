@@ -37,8 +37,7 @@ from triplewise.tools.learning.trajectory import Journal, Origin, Trajectory
 
 CONFIG, REPORT, SETTINGS = "learn.json", "report.json", "settings.yaml"
 TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
-JOBS = {"embedded": 1, "model": 8}
-"""Questions at a time, by policy."""
+JOBS = {"embedded": 1, "model": 8}  # Questions at a time, by policy
 
 Learner: TypeAlias = Callable[
     [Sequence[Trajectory], Path, Mapping[str, Any], Callable[[str, int, int | None], object]],

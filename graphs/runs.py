@@ -26,8 +26,7 @@ from triplewise.tools.core.files import exclusive, make_private, state_folder
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-UNFINISHED = 20
-"""Most unfinished runs that are remembered."""
+UNFINISHED = 20  # Most unfinished runs that are remembered
 CUT_OFF = (RunError, KeyboardInterrupt, SystemExit, GeneratorExit, sqlite3.Error)
 """What ends a run that can be gone on with; any other error is a mistake that would only be made again."""
 

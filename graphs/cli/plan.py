@@ -12,8 +12,7 @@ from triplewise.graphs.cli import options as o
 from triplewise.graphs.commands import with_default
 from triplewise.graphs.console import Json, echo_json, out, pairs, progress_bars, say
 
-SHOWN = 8
-"""Readings, rules and dropped rules printed."""
+SHOWN = 8  # Readings, rules and dropped rules printed
 SEEDS = "JSON lines with `question`, `answers`, and `topic_entity`, `entities` or `entity`: names or ids."
 
 

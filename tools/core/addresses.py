@@ -16,8 +16,7 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.secrets import HIDDEN, IN_URLS, remember
 
 REMEMBERED = 256  # URLs whose secrets a process remembers; the earliest given ones are forgotten
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""Names of this machine that no other machine reaches."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")  # Names of this machine that no other machine reaches
 T = TypeVar("T")
 
 _whole: dict[str, str] = {}

@@ -19,8 +19,7 @@ Compare = Literal["ids", "names"]
 """`ids`: values are ids or literals, read by their form. `names`: every value is a name, however it looks."""
 Names = Mapping[str, Collection[str]]
 """Entity id -> the names it is known by; what is a key is an entity, also without any name."""
-TOLERANCE = 1e-6
-"""Relative difference at which two numbers are still the same, unless both are whole."""
+TOLERANCE = 1e-6  # Relative difference at which two numbers are still the same, unless both are whole
 
 _LONGEST = 60  # Characters of a text that is still read as a number
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
@@ -49,8 +48,7 @@ class Overlap(NamedTuple):
     exact_match: float
 
 
-NOTHING = Overlap(0.0, 0.0, 0.0, 0.0, 0.0)
-"""The overlap of a question that crashed."""
+NOTHING = Overlap(0.0, 0.0, 0.0, 0.0, 0.0)  # The overlap of a question that crashed
 
 
 class Value(NamedTuple):

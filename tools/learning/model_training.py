@@ -25,8 +25,7 @@ from triplewise.tools.core.files import write_json
 from triplewise.tools.learning.encoder_training import Progress, ProgressCallback
 from triplewise.tools.learning.trajectory import Opening, Trajectory, conversation
 
-REPORT = "training.json"
-"""Written last: the adapter in the same folder is then complete."""
+REPORT = "training.json"  # Written last: the adapter in the same folder is then complete
 MAX_TOKENS = 4096
 LORA: dict[str, Any] = {
     "r": 32,

@@ -19,8 +19,7 @@ from triplewise.tools.parsing.learn import Example, Features, Vocabulary, exampl
 from triplewise.tools.parsing.reading import derive
 from triplewise.tools.retrieval.encoder import Encoder
 
-TOO_MANY = 60
-"""An answer of so many more than three times the gold values is wrong without being compared."""
+TOO_MANY = 60  # An answer of so many more than three times the gold values is wrong without being compared
 
 
 class Labelled(NamedTuple):

@@ -15,8 +15,7 @@ from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.pyql.program import Fact
 from triplewise.tools.pyql.sparql import STANDARD
 
-_PARSER = Lock()
-"""rdflib's parser is one for all threads, and two that parse at once fail."""
+_PARSER = Lock()  # rdflib's parser is one for all threads, and two that parse at once fail
 _SHORT = re.compile(r"(?<![\w<:/\"'])(?P<kind>[er]):(?P<id>[^\s;,(){}|/^*+?\"'<>]*[^\s;,(){}|/^*+?\"'<>.])")
 _PREFIXED = re.compile(r"(?<![\w<:/\"'?])(?P<prefix>[A-Za-z][\w-]*):(?=[A-Za-z_\d])")
 _DECLARED = re.compile(r"(?i)(?<![\w?$:])PREFIX\s+([\w-]*)\s*:")

@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 HTML = (".html", ".htm")
 ENDINGS = (".txt", ".md", *HTML)
 PASSAGE = 600  # characters that a passage has at most: encoders read little more
-MOST_BYTES = 16 * 2**20
-"""Bytes read of one file."""
-COMPARED = 50
-"""Passages that are compared by vectors at least: those that BM25 puts first."""
+MOST_BYTES = 16 * 2**20  # Bytes read of one file
+COMPARED = 50  # Passages that are compared by vectors at least: those that BM25 puts first
 WIKIPEDIA = "wikipedia"
 REQUEST_SECONDS, PAGES, CHARACTERS, REMEMBERED = 8.0, 3, 30_000, 256
 """Of a wiki: seconds of a request, pages of a search, characters read of a page, searches remembered."""

@@ -41,8 +41,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 EMBEDDED = "embedded"
 LEARNED, ADAPTER = "encoder.json", "adapter_model.safetensors"
 """Files of a folder with what the MiniLM encoder has learned."""
-CACHED_TEXTS = 50_000
-"""Texts whose vectors an encoder keeps in memory (1.5 kB each at 384 dimensions)."""
+CACHED_TEXTS = 50_000  # Texts whose vectors an encoder keeps in memory (1.5 kB each at 384 dimensions)
 WAIT = 30.0  # Seconds to wait while another process writes
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 GRAPH_VERSION, DIMENSION, MAX_TOKENS = 3, 384, 256

@@ -28,8 +28,7 @@ T = TypeVar("T")
 CUT = 40  # Relations that the paper keeps
 DEFAULT = "sentence-transformers"
 """The paper's best strategy on two of its three benchmarks (table 7), and the one that needs no server."""
-METHODS = ("none", "hybrid", DEFAULT, "openai")
-"""The strategies of table 7; `openai` is the paper's own."""
+METHODS = ("none", "hybrid", DEFAULT, "openai")  # The strategies of table 7; `openai` is the paper's own
 Pair = tuple[str, str]
 """The texts of a relation and a tail."""
 ROUNDS, COLD_ROUNDS = (2,) * 4, (10,) * 7

@@ -22,8 +22,7 @@ RELATIONS, VALUES, MEDIATORS = 16, 4, 2
 """Relations of an entity that are looked at, and values, or mediators, of each that are shown."""
 WITHIN, HELD = 120, 6
 """Facts read about the mediators among the values, and facts of one that are shown."""
-LONG = 60
-"""Characters above which a value is clipped."""
+LONG = 60  # Characters above which a value is clipped
 
 
 class NearbyFact(NamedTuple):

@@ -37,8 +37,7 @@ TO_QUESTION, TO_FAILED, FITTING = 0.6, 0.4, 5
 alike relations fixes may use besides that one."""
 PROBED, PATIENCE = 24, 5.0
 """Facts that one query tests at once, and seconds that it may take."""
-SHOWN = 3
-"""Values shown of what a fix finds."""
+SHOWN = 3  # Values shown of what a fix finds
 _NAMED = {Outcome.EMPTY, "bad_subject", "bad_object", "unknown_entity", "bad_type"}
 _QUOTES = ('"', "'")
 
