@@ -34,7 +34,7 @@ ParsedReply: TypeAlias = tuple[str, Sequence[Call] | ActionError]
 """The thought of a reply, and its calls or what is wrong with them."""
 ANSWERS = ("set_answer", "ask", "take")  # Actions that set what a query returns
 EXECUTE = "execute"  # The action that runs the finished query
-LONGEST = 4_000  # Characters of an action, and of a thought, that are read and kept
+LONGEST = 4_000  # Most characters of an action, and of a thought
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:

@@ -62,10 +62,7 @@ VARIANTS = {"eraser": eraser, "none": unchecked}
 
 
 def _verdict(state: State, context: Context, match: Match | None) -> Verdict:
-    """Return the verdict on the last step: `error`, `finished` or `ok`.
-
-    It is `spent` instead of `error` and `ok` where a budget is used up.
-    """
+    """Return the verdict: `error` or `ok` (both are `spent` if a budget is used up), or `finished`."""
     failed = match is not None and match.severity == "error"
     budget = spent_budget(state, context, failed)
     if not state.steps:  # the time was up before the first one

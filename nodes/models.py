@@ -312,7 +312,7 @@ class ChatModel:
 class OpenAIEncoder(Encoder):
     """An `Encoder` on a server. Its cost is not counted: all of GrailQA is a cent (QueryAgent, B.3)."""
 
-    deadline: Deadline | None = None  # of the run that it works for
+    deadline: Deadline | None = None  # of the run
 
     def __init__(self, server: Server) -> None:
         # The server is part of the name, which is the key of cached vectors.

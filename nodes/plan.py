@@ -37,7 +37,7 @@ from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 SHOWN = 60  # Most relations around the linked entities that a model is shown
 REPLANNED = 3  # Most sub-questions that get a plan of their own in one run
 MARKED_RIGHT = 0.99  # Confidence of a reading that a person marked right
-READINGS, UNLIKELY = 3, 0.01  # Readings that a model is shown, and may take; how sure one is at least
+READINGS, UNLIKELY = 3, 0.01  # Most readings that a model may choose from; least confidence after the best
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
@@ -184,10 +184,7 @@ def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list
 
 
 def rule_service(state: State, env: Environment) -> RuleService:
-    """Return what the action get_rules calls: the rules of the question or a sub-question (SymAgent 4.2.1).
-
-    The first `REPLANNED` sub-questions are linked and planned; others get the rules of the question.
-    """
+    """Return what get_rules calls: rules of the question, or of `REPLANNED` parts of it (SymAgent 4.2.1)."""
 
     def rules(question: str) -> Sequence[str]:
         earlier = (" ".join(s.feedback.arguments) for s in state.steps if s.feedback.action == "get_rules")

@@ -104,7 +104,7 @@ def _seen_nodes(state: State, env: Environment) -> frozenset[str]:
     meanings = (candidate.id for entity in state.linked for candidate in entity.candidates)
     observed = (env.kg.profile.short(node) for node in ends if isinstance(node, IRI))
     anchors = (rule.anchor for rule in state.rules)
-    return frozenset((*values, *state.focus, *observed, *meanings, *anchors, *_planned(state, env)))
+    return frozenset((*values, *state.focus, *observed, *meanings, *anchors, *_in_programs(state, env)))
 
 
 def _shown_relations(state: State, env: Environment) -> frozenset[str]:
@@ -112,14 +112,14 @@ def _shown_relations(state: State, env: Environment) -> frozenset[str]:
     observed = (env.kg.profile.short(triple.relation) for triple in _observed(state))
     searched = (id for step in state.steps for id in step.feedback.ids.get("search", ()))
     ruled = (relation for rule in state.rules for relation in rule.relations)
-    return frozenset((*observed, *searched, *ruled, *_planned(state, env)))
+    return frozenset((*observed, *searched, *ruled, *_in_programs(state, env)))
 
 
 def _observed(state: State) -> list[Triple]:
     return [t for seen in state.observation for t in (seen.triple, seen.through) if t is not None]
 
 
-def _planned(state: State, env: Environment) -> list[str]:
+def _in_programs(state: State, env: Environment) -> list[str]:
     """Return the nodes and relations of readings that are followed or shown, and of solved questions."""
     readings = shown_readings(state, env) or ((state.followed,) if state.followed else ())
     lines = [line.partition("(")[2] for reading in readings for line in reading.program.splitlines()]

@@ -63,10 +63,10 @@ def build_answer(
         answer = replace(answer, sparql=base.written(sparql), note=remark or answer.note)
         shown += bridges
     try:
-        answer = replace(answer, proof=tuple(_named(shown, kg)))
+        answer = replace(answer, proof=tuple(_with_labels(shown, kg)))
     except QueryFailedError as error:
         answer = replace(answer, reason="; ".join(filter(None, (answer.reason, f"{NO_PROOF}: {error}"))))
-    labels = _rows_of(answer.values, kg) if is_table else labels_of(kg, answer.values)
+    labels = _row_labels(answer.values, kg) if is_table else labels_of(kg, answer.values)
     text = sentence(("; ".join(labels),) if is_table and labels else labels) or f"Not found: {answer.reason}."
     if count := sum(bool(fact.fact) for fact in answer.proof):
         were = "was" if count == 1 else "were"
@@ -74,8 +74,8 @@ def build_answer(
     return replace(answer, labels=labels, text=f"{UNSURE if answer.status == 'unsure' else ''}{text}")
 
 
-def _named(facts: Sequence[Triple], kg: KnowledgeGraph) -> Iterator[ProofTriple]:
-    """Give facts with labels, and with where they were read. Raises `QueryFailedError`."""
+def _with_labels(facts: Sequence[Triple], kg: KnowledgeGraph) -> Iterator[ProofTriple]:
+    """Yield facts with labels, and the documents they were read from. Raises `QueryFailedError`."""
     documents = facts_of(kg)
     for triple, names in zip(facts, triple_labels(kg, facts, exact=False), strict=True):
         read = documents.get(triple)
@@ -83,8 +83,8 @@ def _named(facts: Sequence[Triple], kg: KnowledgeGraph) -> Iterator[ProofTriple]
         yield ProofTriple(triple, names, *origin)
 
 
-def _rows_of(values: Sequence[str], kg: KnowledgeGraph) -> tuple[str, ...]:
-    """Return rows, whose cells commas join, with the cells as `labels_of` has them."""
+def _row_labels(values: Sequence[str], kg: KnowledgeGraph) -> tuple[str, ...]:
+    """Return rows (cells joined by commas) with the labels of their cells."""
     cells = list(dict.fromkeys(cell for row in values for cell in row.split(", ")))
     named = dict(zip(cells, labels_of(kg, cells), strict=True))
     return tuple(", ".join(named[cell] for cell in row.split(", ")) for row in values)
