@@ -83,7 +83,7 @@ def run_task(
     """Run a benchmark and print its scores. The log opens with `inspect view`.
 
     Examples:
-        triplewise eval trex --set observe=one-hop --set reflect=random
+        triplewise eval trex --set observe_depth=1 --set reflect=random
         triplewise eval webqsp --system oda --jobs 4 --log-dir runs
         triplewise eval metaqa --model openai:M --base-url http://localhost:8000/v1
     """

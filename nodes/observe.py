@@ -21,12 +21,13 @@ OF_NEXT_CLASS = 5  # The same for a class that is reached from the entities only
 
 def oda(state: State, runtime: Runtime[Context]) -> Update:
     """The paper's recursive observation (algorithm 1): D turns, top N, tails of the top P percent."""
-    return _observe(state, runtime, runtime.context.observe_depth)
-
-
-def one_hop(state: State, runtime: Runtime[Context]) -> Update:
-    """Only the neighbourhood of the task-relevant entities (ablation)."""
-    return _observe(state, runtime, 1)
+    env, context = environment(runtime), runtime.context
+    width, keep, seed = context.observe_width, context.observe_keep, context.draw_seed
+    settings = algorithm.ObserveSettings(depth=context.observe_depth, width=width, keep=keep, seed=seed)
+    seen = algorithm.observe(env.kg, state.question, _entities(env.kg, state), env.encoder, settings)
+    # Of a fact of two hops, which leads through a mediator, the first is kept as `through`.
+    facts = ((f.hops[-1], f.score, f.hops[0] if len(f.hops) > 1 else None) for f in seen.facts)
+    return {**_observed(state, *(ScoredTriple(*fact) for fact in facts)), "observation_cuts": seen.cuts}
 
 
 def relations(state: State, runtime: Runtime[Context]) -> Update:
@@ -65,17 +66,7 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
     return _observed(state)
 
 
-VARIANTS = {"auto": auto, "oda": oda, "one-hop": one_hop, "relations": relations, "none": none}
-
-
-def _observe(state: State, runtime: Runtime[Context], depth: int) -> Update:
-    env, context = environment(runtime), runtime.context
-    width, keep, seed = context.observe_width, context.observe_keep, context.draw_seed
-    settings = algorithm.ObserveSettings(depth=depth, width=width, keep=keep, seed=seed)
-    seen = algorithm.observe(env.kg, state.question, _entities(env.kg, state), env.encoder, settings)
-    # Of a fact of two hops, which leads through a mediator, the first is kept as `through`.
-    facts = ((f.hops[-1], f.score, f.hops[0] if len(f.hops) > 1 else None) for f in seen.facts)
-    return {**_observed(state, *(ScoredTriple(*fact) for fact in facts)), "observation_cuts": seen.cuts}
+VARIANTS = {"auto": auto, "oda": oda, "relations": relations, "none": none}
 
 
 def _without_nouns(state: State, classes: dict[IRI, tuple[int, int]], kg: KnowledgeGraph) -> Update:

@@ -17,6 +17,7 @@ from itertools import takewhile, zip_longest
 from typing import NamedTuple
 
 import numpy as np
+from rapidfuzz.distance import Prefix
 
 from triplewise.tools.core.errors import QuestionError
 from triplewise.tools.core.names import Span, normalise, span_at, tokens
@@ -26,7 +27,7 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import singulars
 from triplewise.tools.language.lexicon import grammar_of, word_list
-from triplewise.tools.linking.search import class_words, is_in_vocabulary
+from triplewise.tools.linking.search import class_words, search_kg
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -164,12 +165,11 @@ class _Linker:
         """Names that share the stem of a word that nothing is called by: `buddhist`, Buddhism."""
         for word in (span_at(self._text, t.start, t.end) for t in tokens(self._text)):
             is_free = not any(_overlap(word, mention.span) for mention in taken)
-            if is_free and self._kind(word.norm) == "other" and not is_in_vocabulary(self._kg, word.norm):
-                near = self._near(word.norm)
-                known = (candidate.entry for candidate in near if candidate.entry.popularity)
-                alike = tuple(e for e in known if _same_stem(word.norm, normalise(e.text)))
-                if alike and all(candidate.kind == "fuzzy" for candidate in near):
-                    yield _Mention(word, alike, 0.0)
+            near = self._near(word.norm) if is_free and self._kind(word.norm) == "other" else ()
+            alike = tuple(c.entry for c in near if _has_stem(c.entry, word.norm))
+            is_name = alike and all(c.kind == "fuzzy" for c in near)
+            if is_name and not search_kg(self._kg, word.norm, ("class", "relation")):
+                yield _Mention(word, alike, 0.0)
 
     def named(self, span: Span) -> _Mention | None:
         """Return a span that is known to be a mention, with the nodes of that name or a near one."""
@@ -336,10 +336,10 @@ def _same_case(written: str, label: str) -> bool:
     return one == other
 
 
-def _same_stem(word: str, name: str) -> bool:
-    """Whether a word and a name of one word begin alike and end in a few letters of their own."""
-    stem = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, name, strict=False)))
-    return " " not in name and stem >= max(_STEM, len(word) - _ENDING, len(name) - _ENDING)
+def _has_stem(entry: Entry, word: str) -> bool:
+    """Whether the name of a node with facts is the stem of a word with an ending."""
+    name = normalise(entry.text)
+    return entry.popularity > 0 and Prefix.similarity(word, name) >= max(_STEM, len(name) - _ENDING)
 
 
 def _overlap(a: Span, b: Span) -> bool:

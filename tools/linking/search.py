@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal as OneOf
 from typing import NamedTuple
 
@@ -215,17 +214,6 @@ def classes_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
     return remembered(kg, "vocabulary", "classes with instances", read)
 
 
-def is_in_vocabulary(kg: KnowledgeGraph, word: str) -> bool:
-    """Whether the name of a class or relation has a word, or two that make it together."""
-
-    def read() -> frozenset[str]:
-        names = (normalise(name) for of in (*classes_of(kg), *relations_of(kg)) for name in of.names)
-        words = [[singular(word) for word in name.split()] for name in names]
-        return frozenset("".join(run) for name in words for run in (*zip(name), *pairwise(name)))
-
-    return singular(word) in remembered(kg, "vocabulary", "words", read)
-
-
 def unnamed_words(
     kg: KnowledgeGraph, question: str, places: Sequence[tuple[int, int]], capitals_only: bool
 ) -> list[str]:
@@ -235,20 +223,20 @@ def unnamed_words(
     """
     if kg.index is None or kg.is_remote or grammar_of(question):
         return []
-    known = lexicon().stop | lexicon().months.keys()
     tokens = [t for t in tokenise(question) if not any(a <= t.start < b for a, b in places)]
     strange = (t for t in tokens if (t.start and t.capital) or (not capitals_only and is_strange(t.word)))
-    unknown = (t for t in strange if t.word not in known and not is_in_vocabulary(kg, t.word))
-    return [t.text for t in unknown if not _is_anywhere(kg, t.text.lower())]
+    known = lexicon().stop | lexicon().months.keys()
+    return [t.text for t in strange if t.word not in known and not _is_anywhere(kg, t.text.lower())]
 
 
 def _is_anywhere(kg: KnowledgeGraph, word: str) -> bool:
-    """Whether the name of a node has a word, a long one perhaps misspelt, or a value, as far as one sees."""
-    forms, least = singulars(word), ALIKE if len(word) >= LONG else 1.0
-    near = {w for c in kg.names.search(word, limit=20, near=True) for w in normalise(c.entry.text).split()}
-    if any(similarity(normalise(form), other) >= least for form in forms for other in near):
+    """Whether a name has a word, a long one misspelt, or a value has its stem, as far as a look tells."""
+    if any(len(word) >= LONG or word in m.label.lower().split() for m in search_kg(kg, word) if m.close):
         return True
-    begins = text(rf"\b({'|'.join(forms)})").n3()
+    stem = word[:-2] if len(word) > LONG else singulars(word)[-1]
+    if any(stem in normalise(name) for of in (*classes_of(kg), *relations_of(kg)) for name in of.names):
+        return True
+    begins = text(rf"\b{stem}").n3()
     sparql = f"ASK {{ ?s ?p ?o FILTER(isLiteral(?o) && REGEX(STR(?o), {begins}, 'i')) }}"
     return kg.query(sparql, timeout=min(kg.timeout, LONGEST_LOOK)).boolean is not False
 

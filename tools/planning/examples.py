@@ -14,7 +14,6 @@ from typing import Any
 
 from triplewise.tools.core.errors import ActionError, DataError
 from triplewise.tools.core.files import json_lines
-from triplewise.tools.core.names import normalise
 from triplewise.tools.core.taught import right_answers
 from triplewise.tools.core.terms import IRI, XSD
 from triplewise.tools.kg.profile import Profile, split_words
@@ -61,15 +60,10 @@ def usable(kg: KnowledgeGraph, seeds: Iterable[Seed], most: int) -> list[Seed]:
     labels, shown = kg.labels(iri for seed in found for iri in iris[seed]), list[Seed]()
     for seed in found:
         ids = {kg.profile.short(iri): labels.get(iri, "") for iri in iris[seed]}
-        called = "; ".join(f"{id}: {label}" for id, label in ids.items() if not _says(id, label))
-        query = f"{seed.answers[0]} ({called})" if called else seed.answers[0]
+        called = [f"{i}: {label}" for i, label in ids.items() if label.lower() not in split_words(i).lower()]
+        query = f"{seed.answers[0]} ({'; '.join(called)})" if called else seed.answers[0]
         shown.append(seed._replace(answers=(query, *seed.answers[1:])))
     return shown
-
-
-def _says(id: str, label: str) -> bool:
-    """Whether an id has all words of a label."""
-    return set(normalise(label).split()) <= {*normalise(id).split(), *normalise(split_words(id)).split()}
 
 
 def _indexed(records: Iterable[Mapping[str, Any]], profile: Profile) -> SeedIndex | None:
