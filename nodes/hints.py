@@ -24,8 +24,9 @@ from triplewise.tools.kg import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 from triplewise.tools.learning.trajectory import Opening, Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
-from triplewise.tools.linking.search import labels_language, node_types, unnamed_words
+from triplewise.tools.linking.search import labels_language, node_types
 from triplewise.tools.parsing.card import FEW, MEMBERS, class_card
+from triplewise.tools.parsing.question import unnamed_words
 from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import form_of
 from triplewise.tools.planning.examples import usable
@@ -48,7 +49,7 @@ ALIKE = 100  # Most nodes of memory in one line
 def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     """Return the variables of prompt templates; those that cost queries are functions, called on use."""
     context, toolset, kg = env.context, toolset_of(state, env), env.kg
-    places = [(entity.start, entity.end) for entity in state.linked]
+    asked = state.question, state.linked, kg, env.encoder
     meanings, plan = cache(lambda: meaning_lines(state, kg)), cache(lambda: rule_lines(state, kg))
 
     def candidates() -> list[str]:
@@ -63,7 +64,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "most": context.max_actions,
         "entities": {e.label: e.id for e in state.linked},
         "meanings": meanings,
-        "unnamed": cache(lambda: unnamed_words(kg, state.question, places, bool(meanings()))),
+        "unnamed": cache(lambda: unnamed_words(*asked, capitals_only=bool(meanings()))),
         "plan": plan,
         "readings": cache(lambda: reading_lines(kg, shown_readings(state, env))),
         "around": cache(lambda: around_lines(state, env, [*meanings(), *plan()])),

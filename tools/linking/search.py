@@ -6,7 +6,7 @@ Names are compared by their words; classes and relations by the vectors of label
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import NamedTuple
@@ -14,14 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import IRI, text
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.labels import Candidate, similarity
 from triplewise.tools.kg.profile import Profile, local_name, split_words
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts, remembered, singulars
-from triplewise.tools.language.lexicon import grammar_of, lexicon
-from triplewise.tools.language.text import singular, tokenise
-from triplewise.tools.retrieval.encoder import Encoder, english_words, vectors_of
+from triplewise.tools.language.lexicon import grammar_of
+from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import fuse
 
 MatchKind = OneOf["entity", "class", "relation"]
@@ -33,7 +32,6 @@ LEAST_ALIKE = 0.7  # likeness of names by their words from which they are shown 
 OUTLYING = 3.0  # standard deviations above the mean of the vocabulary from which a vector stands out
 MOST_BEHIND = 0.3  # how much less alike than the best name another may be to be shown
 TYPES = 2  # classes shown of a node
-SHORT, LONG = 3, 5  # letters of a word that is never strange, and of one that may be misspelt
 CLOSE, ALIKE = 0.75, 0.8  # likeness of a name to a text, and of two words, from which they are close
 UNUSED = 0.2  # how much less alike a name without any facts is taken to be
 LANGUAGE_NAMES = {"en": "English", "de": "German", "fr": "French", "es": "Spanish"}
@@ -212,42 +210,6 @@ def classes_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
         return tuple(Entry(kg.profile.short(c), (name,)) for c, name in names.items())
 
     return remembered(kg, "vocabulary", "classes with instances", read)
-
-
-def unnamed_words(
-    kg: KnowledgeGraph, question: str, places: Sequence[tuple[int, int]], capitals_only: bool
-) -> list[str]:
-    """Return words of a question, outside of its mentions, that surely no name or value in a graph has.
-
-    They begin with a capital or are not English. None over a distance or of a question in another language.
-    """
-    if kg.index is None or kg.is_remote or grammar_of(question):
-        return []
-    tokens = [t for t in tokenise(question) if not any(a <= t.start < b for a, b in places)]
-    strange = (t for t in tokens if (t.start and t.capital) or (not capitals_only and is_strange(t.word)))
-    known = lexicon().stop | lexicon().months.keys()
-    return [t.text for t in strange if t.word not in known and not _is_anywhere(kg, t.text.lower())]
-
-
-def _is_anywhere(kg: KnowledgeGraph, word: str) -> bool:
-    """Whether a name has a word, a long one misspelt, or a value has its stem, as far as a look tells."""
-    if any(len(word) >= LONG or word in m.label.lower().split() for m in search_kg(kg, word) if m.close):
-        return True
-    stem = word[:-2] if len(word) > LONG else singulars(word)[-1]
-    if any(stem in normalise(name) for of in (*classes_of(kg), *relations_of(kg)) for name in of.names):
-        return True
-    begins = text(rf"\b{stem}").n3()
-    sparql = f"ASK {{ ?s ?p ?o FILTER(isLiteral(?o) && REGEX(STR(?o), {begins}, 'i')) }}"
-    return kg.query(sparql, timeout=min(kg.timeout, LONGEST_LOOK)).boolean is not False
-
-
-def is_strange(word: str, *known: Container[str]) -> bool:
-    """Return whether a word is neither English nor known otherwise."""
-    words = lexicon()
-    degree = any(words.adjective_of(word, ending) in words.adjectives for ending in ("er", "est"))
-    if len(word) <= SHORT or not word.isalpha() or degree:
-        return False
-    return not any(form in of for form in (word, singular(word)) for of in (*known, english_words()))
 
 
 def class_words(kg: KnowledgeGraph) -> frozenset[str]:

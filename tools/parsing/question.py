@@ -11,20 +11,22 @@ import numpy as np
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import singulars
 from triplewise.tools.language.lexicon import grammar_of, lexicon
 from triplewise.tools.language.text import singular, tokenise
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.linking.search import is_strange
 from triplewise.tools.parsing.denotation import denotation
 from triplewise.tools.parsing.derivation import Category, Derivation, Features
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import Query
 from triplewise.tools.parsing.vocabulary import Vector, Vocabulary
+from triplewise.tools.retrieval.encoder import Encoder, english_words
 
 Span = tuple[int, int]  # A run of tokens, by the first one and the one behind the last
 
 LONGEST = 5  # Tokens of the longest span that is compared with relations and classes
-LEAST_LETTERS = 5  # of a misspelt word
+LEAST_LETTERS, SHORT = 5, 3  # letters of a misspelt word at least, and of one that is never strange
 QUESTION_WORDS = frozenset({"which", "what", "who", "whom", "where", "when"})
 HARD = frozenset({"skip_op", "skip_name", "skip_known", "skip_content", "skip_capital", "skip_unknown"})
 _MARKED = re.compile(r"\[([^\[\]]+)\]|\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
@@ -69,8 +71,7 @@ class Question:
         asking = next((word for word in self.words if word in QUESTION_WORDS), "")
         self.asks_number = self.words[:1] == ["how"] and self.words[1:2] in (["many"], ["much"])
         self.wh = asking if asking in words.kinds else None
-        words_of = self.vocabulary.words, self.index.named.by_word
-        self.strange = {i for i in range(self.n) if is_strange(self.words[i], *words_of)}  # not even English
+        self.strange = {i for i in range(self.n) if self._is_strange(self.words[i])}  # not even English
         for i in self.strange:
             self.words[i] = self.nearest_word(i, classes_only=True) or self.words[i]
         self.spans = self.spans_up_to(LONGEST)
@@ -84,6 +85,15 @@ class Question:
     def spans_up_to(self, longest: int) -> list[Span]:
         """All runs of at most so many tokens."""
         return [(i, j) for i in range(self.n) for j in range(i + 1, min(self.n, i + longest) + 1)]
+
+    def _is_strange(self, word: str) -> bool:
+        """Whether a word is neither in the graph nor in English."""
+        words = lexicon()
+        degree = any(words.adjective_of(word, ending) in words.adjectives for ending in ("er", "est"))
+        if len(word) <= SHORT or not word.isalpha() or degree:
+            return False
+        known = (self.vocabulary.words, self.index.named.by_word, english_words())
+        return not any(form in words for form in (word, singular(word)) for words in known)
 
     def nearest_word(self, i: int, classes_only: bool = False) -> str | None:
         """The word of the graph's names, or of its classes and relations, that a strange word is meant for.
@@ -230,3 +240,24 @@ class Question:
         best = np.max(rows, axis=0)
         order = [int(r) for r in np.argsort(-best, kind="stable")[: 2 * most]]
         return tuple(dict.fromkeys(self.index.rels[r].names[0] for r in order))[:most]
+
+
+def unnamed_words(
+    text: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, encoder: Encoder, capitals_only: bool
+) -> list[str]:
+    """Return words of an English question, outside of its mentions, that nothing in a small graph is called.
+
+    They have a capital or are not English: for another word the graph may have one of the same meaning.
+    """
+    index = None if kg.is_remote or grammar_of(text) else GraphIndex.whole(kg, encoder)
+    if index is None:
+        return []
+    question, words = Question(text, index), lexicon()
+    known = words.stop, words.months, question.vocabulary.words, index.named.by_word, index.named.by_key
+    found = dict[int, str]()
+    for i, token in enumerate(question.tokens):
+        is_strange = (i and token.capital) or (not capitals_only and i in question.strange)
+        is_free = not any(entity.start <= token.start < entity.end for entity in linked)
+        if is_strange and is_free and not any(form in of for form in singulars(token.word) for of in known):
+            found[i] = token.text
+    return [word for i, word in found.items() if question.nearest_word(i) is None]
