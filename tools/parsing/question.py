@@ -256,7 +256,7 @@ def unnamed_words(
     known = words.stop, words.months, question.vocabulary.words, index.named.by_word, index.named.by_key
     found = dict[int, str]()
     for i, token in enumerate(question.tokens):
-        is_strange = (i and token.capital) or (not capitals_only and i in question.strange)
+        is_strange = (i > 0 and token.capital) or (not capitals_only and i in question.strange)
         is_free = not any(entity.start <= token.start < entity.end for entity in linked)
         if is_strange and is_free and not any(form in of for form in singulars(token.word) for of in known):
             found[i] = token.text
