@@ -31,7 +31,8 @@ def _run(
     except (TypeError, ValueError) as error:
         form = 'a question is a text, entities a mapping of mention to id, e.g. {"Alien": "Q103569"}'
         raise ConfigurationError(f"{form}; got {question!r}, {entities!r}") from error
-    return _graph(preset), {"question": question, "entities": named}, Context(kg=kg, **settings)
+    graph = (_graph if isinstance(preset, str) else build_graph)(preset)
+    return graph, {"question": question, "entities": named}, Context(kg=kg, **settings)
 
 
 def ask(

@@ -87,6 +87,8 @@ class PhaseNode(Runnable[State, Update]):
         env: Environment | None = getattr(state, "env", None) or getattr(runtime, "env", None)
         if env is None:
             context = runtime.context or Context()
+            if not isinstance(context, Context):
+                raise ConfigurationError(f"context is given as Context(kg=..., ...), got {context!r:.80}")
             # Settings in the config are read by nothing; a LangGraph server repeats the context there.
             names = {setting.name for setting in fields(Context)} - vars(context)["_given"]
             if wrong := sorted(names & (config or {}).get("configurable", {}).keys()):

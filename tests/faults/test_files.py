@@ -35,7 +35,10 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(
     path = tmp_path / "seeds.jsonl"
     path.write_text("{}\n" + "x" * 99 + "\n", encoding="utf-8")
     assert [number for number, _ in lines_of(path)] == [1, 2]
-    with pytest.raises(DataError, match=r"/dev/zero:1: longer than 100 characters; write one record a line"):
+    path.write_text("{}\n" + "x" * 101, encoding="utf-8")
+    with pytest.raises(DataError, match=r"seeds.jsonl:2: longer than 100 characters; write one"):
+        list(lines_of(path))
+    with pytest.raises(DataError, match="a device, which may never end"):
         list(lines_of(Path("/dev/zero")))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -44,7 +45,7 @@ FUZZ = settings(deadline=None, database=None, suppress_health_check=list(HealthC
 
 PIECES = (
     *(b"", b"\x00", b"\xef\xbb\xbf", b"\xff\xfe", b"\xe9", b"\n", b"\r", b"\t", b"\x1b]52;c;x\x07"),
-    *(b"\xed\xa0\x80", b"{", b"}", b"[" * 2_000, b"{" * 3_000, b'"', b"'", b"\\", b"|", b": ", b"- "),
+    *(b"\xed\xa0\x80", b"{", b"}", b"[" * 30_000, b"{" * 3_000, b'"', b"'", b"\\", b"|", b": ", b"- "),
     *(
         b"\\ud800",
         b"y" * 140_000,
@@ -149,6 +150,13 @@ def test_a_file_is_read_or_refused(name: str, tmp_path: Path) -> None:
 
     check()
     close_all()
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("taught")])
+def test_a_pipe_is_refused_and_not_waited_for(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(TriplewiseError, match=r"a pipe or a device|no such|unknown prompt"):
+        FILES[name][1](tmp_path / name)
 
 
 CELLS: Sequence[Any] = (

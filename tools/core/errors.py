@@ -25,6 +25,7 @@ from typing import Any
 
 from triplewise.tools.core.secrets import redact
 
+LONGEST = 8_000  # Characters of a message
 LISTED = 20  # Legal names up to which all are listed where an unknown one was given
 
 
@@ -32,7 +33,7 @@ class TriplewiseError(Exception):
     """Base of all errors raised on purpose; none shows a secret that the process knows."""
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(redact(message))
+        super().__init__(redact(message[: 2 * LONGEST])[:LONGEST])
 
 
 class UserError(TriplewiseError):

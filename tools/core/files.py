@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import stat
 import threading
 import time
 import zlib
@@ -16,14 +17,15 @@ from typing import Any, BinaryIO, TextIO, TypeVar, cast
 
 import yaml
 from filelock import FileLock, Timeout
+from yaml.events import CollectionEndEvent, CollectionStartEvent
 
 from triplewise.tools.core.errors import DataError, did_you_mean
 
 T = TypeVar("T")
 Record = dict[str, Any]
 LONGEST_LINE = 16 * 2**20  # Characters that no line of a text file may have more of
-MOST_NODES = 500_000  # Values of a YAML file, those that its aliases stand for counted each time
-UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)
+DEEPEST, MOST_NODES = 200, 500_000  # Nesting and values of a YAML file, those of aliases counted each time
+UNREADABLE = (OSError, EOFError, zlib.error, ValueError)
 """What opening or reading a text file may raise."""
 TO_UTF8 = "save it as UTF-8, e.g. by `iconv -f LATIN1 -t UTF-8`"
 
@@ -90,7 +92,12 @@ def parse_yaml(text: str, path: Path | str) -> YamlDocument:
     """A document from YAML text. Raises `DataError`, naming `path`: no YAML, a key twice, endless aliases."""
     loader = None
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+        kind, depth = getattr(yaml, "CSafeLoader", yaml.SafeLoader), 0
+        for event in yaml.parse(text, kind):  # deeper ones would overflow the stack of the loader in C
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+            if depth > DEEPEST:
+                raise DataError(f"nested more than {DEEPEST} deep", path)
+        loader = kind(text)
         root = loader.get_single_node()
         nodes = [root]
         for node in nodes:
@@ -123,8 +130,17 @@ def read_yaml(path: Path) -> YamlDocument:
     return parse_yaml(read_text(path), path)
 
 
+def check_regular(path: Path) -> None:
+    """Raise `DataError` for a pipe or a device, whose reading may never end, but for the pipe of a shell."""
+    kind = path.stat().st_mode
+    is_of_shell = stat.S_ISFIFO(kind) and str(path).startswith("/dev/")
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or is_of_shell):
+        raise DataError("a pipe or a device, which may never end; write it to a file first", path)
+
+
 def open_text(path: Path) -> TextIO:
     """A text file, plain or .gz, as UTF-8, with or without a byte order mark."""
+    check_regular(path)
     opener = gzip.open if path.suffix == ".gz" else open
     return cast(TextIO, opener(path, "rt", encoding="utf-8-sig"))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain, count
+from os.path import exists
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ def join_sources(sources: Mapping[str, Any] | Iterable[Any] | str) -> str:
     """Sources as one text: `NAME=ADDRESS + ADDRESS`. Raises `ConfigurationError` on what has no address."""
     if isinstance(sources, str):
         return sources
+    if not isinstance(sources, Iterable):
+        raise ConfigurationError(f"setting kg: {sources!r} is not an address of a source; {FORM}")
     named = sources.items() if isinstance(sources, Mapping) else (("", source) for source in sources)
     parts = [(f"{name}=" if name else "", source) for name, source in named]
     if wrong := [source for _, source in parts if not isinstance(source, str | Path) or not str(source)]:
@@ -49,9 +52,9 @@ def read_sources(text: str) -> dict[str, str]:
     Raises `ConfigurationError` where two have the same name.
     """
     sources = dict[str, str]()
-    for part in [text] if Path(text).exists() else text.split(BETWEEN):
+    for part in [text] if exists(text) else text.split(BETWEEN):
         match = _NAMED.fullmatch(part.strip())
-        name, address = match.groups() if match and not Path(part).exists() else (None, part.strip())
+        name, address = match.groups() if match and not exists(part) else (None, part.strip())
         stem = re.sub(r"\W+", "_", host_of(address) or Path(address).name.partition(".")[0])
         name = name or (stem if stem[:1].isalpha() else f"kg{stem}")
         if name in sources:

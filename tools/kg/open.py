@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from importlib import resources
+from os.path import exists, isdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.addresses import whole_url, without_login
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import kept_json
+from triplewise.tools.core.files import check_regular, kept_json
 from triplewise.tools.core.taught import names_of
 from triplewise.tools.kg.profile import Profile, load_profile, profile_names
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, LRUCache
@@ -74,7 +75,7 @@ def open_kg(
     if _URL.match(text):
         text = whole_url(text)
         written = [_cached(without_login(text)) / INDEX / MANIFEST]
-    elif text != DEMO and path.exists():
+    elif text != DEMO and exists(path):
         text = str(path.resolve())
         written = [path / MANIFEST, path / PROFILE] if is_store(path) else graph_files(path)
     times = tuple(file.stat().st_mtime_ns for file in written if file.exists())
@@ -158,12 +159,11 @@ def _open(
         return _in_memory([folder / "demo.nt.gz"], [folder / "labels.tsv.gz"], shape, DEMO)
     if _URL.match(text):
         return _open_endpoint(whole_url(text), given, deadline)
-    if path.is_dir() and (is_store(path) or not graph_files(path)):
+    if isdir(path) and (is_store(path) or not graph_files(path)):
         return _open_folder(path, given)
-    if path.is_file() or path.is_dir():
+    if exists(path):
+        check_regular(path)
         return _open_files(path, given)
-    if path.exists():
-        raise DataError("a pipe or a device, which can be read once only; write it to a file first", path)
     if "://" in text:
         raise DataError(f"no address of an endpoint: {text}; it begins with http:// or https://")
     raise DataError(f"no such knowledge graph; give {DEMO!r}, a folder, a file, or an http(s) URL", path)

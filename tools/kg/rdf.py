@@ -26,7 +26,7 @@ import pyoxigraph as ox
 from zstandard import ZstdDecompressor, ZstdError
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.files import TO_UTF8
+from triplewise.tools.core.files import TO_UTF8, check_regular
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, one_line
 from triplewise.tools.kg.labels import Name
 from triplewise.tools.kg.profile import BLANK, Profile, node_name
@@ -354,6 +354,7 @@ def opened(path: Path) -> Iterator[Stream]:
     openers: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
     openers[".zst"] = partial(ZstdDecompressor().stream_reader, read_across_frames=True)
     try:
+        check_regular(path)
         with path.open("rb", buffering=1 << 18) as raw:
             opener = openers.get(path.suffix.lower())
             binary: Any = io.BufferedReader(opener(raw), 1 << 18) if opener else raw
@@ -392,7 +393,10 @@ def check_format(path: Path) -> None:
 def rdf_files(folder: Path) -> list[Path]:
     """The RDF files in a folder and the folders in it, but hidden ones; .xml and tables may be anything."""
     suffixes = FORMATS.keys() - {".xml", ".json"}
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and _suffix(path) in suffixes)
+    try:
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file() and _suffix(path) in suffixes]
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", folder) from error
     return [path for path in files if not any(p.startswith(".") for p in path.relative_to(folder).parts)]
 
 
