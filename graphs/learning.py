@@ -40,8 +40,7 @@ TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
 JOBS = {"embedded": 1, "model": 8}  # Questions at a time, by policy
 
 Learner: TypeAlias = Callable[
-    [Sequence[Trajectory], Path, Mapping[str, Any], Callable[[str, int, int | None], object]],
-    dict[str, Any],
+    [Sequence[Trajectory], Path, Mapping[str, Any], Callable[[str, int, int | None], object]], dict[str, Any]
 ]
 """Updates a policy from trajectories, in a folder of its own; returns the settings that use what was learned.
 

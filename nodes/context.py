@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_type_hints
 
 import pydantic
@@ -153,8 +152,6 @@ class Context:
                 setattr(self, setting.name, fspath(value))
             elif setting.name in RESOURCES:
                 setattr(self, setting.name, hide_secrets(value))
-                if isinstance(value, str) and setting.name not in ("kg", "db"):
-                    _check_name(setting.name, value)
         try:
             _settings().model_validate(vars(self))
         except pydantic.ValidationError as error:
@@ -199,15 +196,6 @@ class Context:
             return value or ""
         names = (getattr(value, attribute, None) for attribute in ("name", "model_name", "model"))
         return next((name for name in names if isinstance(name, str) and name), type(value).__name__)
-
-
-def _check_name(setting: str, value: str) -> None:
-    """Raise `ConfigurationError` for what nothing can be called, and no file."""
-    try:
-        Path(value).exists()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigurationError(f"setting {setting}: {value[:80]!r} can be no name ({reason})") from None
 
 
 @cache

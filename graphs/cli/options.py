@@ -56,11 +56,7 @@ def check_resume(context: typer.Context, *besides: str) -> None:
 class GraphOptions:
     """Which graph."""
 
-    kg: list[str] | None = _common(
-        "[NAME=]KG",
-        f"Knowledge graph: {KG_FORMS}. {MORE}",
-        shown="demo",
-    )
+    kg: list[str] | None = _common("[NAME=]KG", f"Knowledge graph: {KG_FORMS}. {MORE}", shown="demo")
     profile: str | None = _common("NAME|FILE", SHAPE)
 
     @property
@@ -123,10 +119,7 @@ class RunOptions(SettingOptions):
     preset: str | None = _common("P", "See `triplewise presets`.", shown=DEFAULT_PRESET)
 
     def request(
-        self,
-        question: str | None = "?",
-        entities: Iterable[str] | None = None,
-        config: Path | None = None,
+        self, question: str | None = "?", entities: Iterable[str] | None = None, config: Path | None = None
     ) -> RunRequest:
         """Return what to run; entities are `mention=id` or `mention`. Raises before anything is opened."""
         from triplewise.graphs.presets import find_preset

@@ -234,8 +234,7 @@ def take(context: ActionContext, number: Annotated[str, "text", "of a reading in
 
 @action("execute()")
 def execute(
-    context: ActionContext,
-    step: Annotated[str, "text", "N executes the query as it was after Action N"] = "",
+    context: ActionContext, step: Annotated[str, "text", "N executes the query as it was after Action N"] = ""
 ) -> Feedback:
     """Execute the query and finish with its answer."""
     if step:

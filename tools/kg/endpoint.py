@@ -49,10 +49,7 @@ _NAME = r"(?:<[^<>\s]+>|[\w.-]*:[\w.-]*[\w-]|\([^()\s]+\))"
 _CLOSURE = re.compile(  # `subject [step /] below* top` at the end of a triple
     rf"(\?\w+)\s+(?:({_NAME})\s*/\s*)?({_NAME})\s*\*\s+({_NAME})(?=\s*[.}}])"
 )
-_ACCEPTED = {
-    "Accept": "application/sparql-results+json, application/json;q=0.5",
-    "Accept-Encoding": "gzip",
-}
+_ACCEPTED = {"Accept": "application/sparql-results+json, application/json;q=0.5", "Accept-Encoding": "gzip"}
 
 
 class EndpointKG(KnowledgeGraph):

@@ -104,10 +104,7 @@ def facts_by_relation(
 
 
 def grouped_lines(
-    kg: KnowledgeGraph,
-    facts: Sequence[NearbyFact],
-    topics: Sequence[str],
-    most: int = 0,
+    kg: KnowledgeGraph, facts: Sequence[NearbyFact], topics: Sequence[str], most: int = 0
 ) -> dict[str, list[str]]:
     """Return topic (short id) -> its relations in the order of the facts: `-> P36 (capital): Tokyo [Q1490]`.
 
