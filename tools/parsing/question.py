@@ -56,10 +56,8 @@ class Question:
         self.words = [grammar.get(token.text.lower(), token.word) for token in self.tokens]
         self.n = len(self.tokens)
         self.anchors: list[Derivation] = []  # what spans may mean, each without composition
-        self.named, self.known = (
-            set[int](),
-            set[int](),
-        )  # tokens of entities; of relations and classes in full
+        self.named = set[int]()  # tokens of entities
+        self.known = set[int]()  # tokens of relations and classes in full
         self.operators = set[int]()
         self.unknown = set[int]()  # tokens in no name of the graph, strange or capitalised
         words = lexicon()
