@@ -219,6 +219,10 @@ def test_a_file_without_solved_questions_is_an_error(graph: str, tmp_path: Path)
         ("Which cities did Bodine found in May?", []),  # Bodin
         ("Which visitors did Rua have?", []),
         ("List all by GMT", ["GMT"]),
+        ("Which Orrinese cities are walled? Nought of them?", []),  # of Orrin, and what begins a sentence
+        ("Which Zorbanese cities are walled?", ["Zorbanese"]),
+        ("Is there Q&A in Rua on New Year's Day?", []),
+        ("Any instalments of it?", []),  # English, though not in the encoder's words
         ("Wo liegt Zorblax?", []),
     ],
 )

@@ -28,7 +28,10 @@ Span = tuple[int, int]  # A run of tokens, by the first one and the one behind t
 LONGEST = 5  # Tokens of the longest span that is compared with relations and classes
 LEAST_LETTERS, SHORT = 5, 3  # letters of a misspelt word at least, and of one that is never strange
 QUESTION_WORDS = frozenset({"which", "what", "who", "whom", "where", "when"})
+LONG = 8  # letters of an English word in another spelling, at least, for each letter that differs
 HARD = frozenset({"skip_op", "skip_name", "skip_known", "skip_content", "skip_capital", "skip_unknown"})
+_BEGINS = re.compile(r"(^|\w{4,}[.?!]\s+)\W*$")  # what is in front of a sentence: no abbreviation
+_OF_PLACE = re.compile(r"(?=.{6}).*(ese|ish|an|ic)$")
 _MARKED = re.compile(r"\[([^\[\]]+)\]|\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
 
 
@@ -250,12 +253,25 @@ def unnamed_words(
     index = None if kg.is_remote or grammar_of(text) else GraphIndex.whole(kg, encoder)
     if index is None:
         return []
-    question, words = Question(text, index), lexicon()
-    known = words.stop, words.months, question.vocabulary.words, index.named.by_word, index.named.by_key
-    found = dict[int, str]()
+    question, words, found = Question(text, index), lexicon(), list[str]()
+    vocabularies = words.stop, words.months, words.units, question.vocabulary.words, index.named.by_word
+    known = *vocabularies, index.named.by_key
     for i, token in enumerate(question.tokens):
-        is_strange = (i > 0 and token.capital) or (not capitals_only and i in question.strange)
-        is_free = not any(entity.start <= token.start < entity.end for entity in linked)
-        if is_strange and is_free and not any(form in of for form in singulars(token.word) for of in known):
-            found[i] = token.text
-    return [word for i, word in found.items() if question.nearest_word(i) is None]
+        is_capital = token.capital and not _BEGINS.search(text[: token.start])
+        is_strange = is_capital or (not capitals_only and i in question.strange)
+        is_linked = any(entity.start <= token.start < entity.end for entity in linked)
+        is_known = any(form in of for form in singulars(token.word) for of in known)
+        if is_strange and not is_linked and not is_known and len(token.text) > 1:
+            is_near = question.nearest_word(i) is not None or _is_variant(token.text, question)
+            found += [] if is_near else [token.text]
+    return list(dict.fromkeys(found))
+
+
+def _is_variant(word: str, question: Question) -> bool:
+    """Whether a word is an English one spelt otherwise, or the adjective of a place in the graph: Spanish."""
+    word, is_capital = singular(word.lower()), word[0].isupper()
+    if _OF_PLACE.search(word):
+        names = question.vocabulary.names_by_letter.get(word[0], ())
+        return any(len(name) > SHORT and word.startswith(name[: max(len(name) - 2, SHORT)]) for name in names)
+    words = () if is_capital else (known for known in english_words() if known[0] == word[0])
+    return process.extractOne(word, words, scorer=OSA.distance, score_cutoff=len(word) // LONG) is not None
