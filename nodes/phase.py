@@ -7,16 +7,14 @@ sync one in a thread, where it may wait for a KG or a model; hundreds of questio
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import copy_context
 from dataclasses import fields, replace
-from functools import cache
+from functools import partial
 from inspect import iscoroutine, iscoroutinefunction, signature
 from typing import Any, TypeAlias
 
+from anyio import CapacityLimiter, to_thread
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.runtime import Runtime, get_runtime
 
@@ -30,7 +28,6 @@ from triplewise.tools.kg.protocol import Outcome
 Phase: TypeAlias = Callable[..., Update | Awaitable[Update]]
 """What may stand for a phase: a callable of state and runtime, or of the state alone, `async` or not."""
 
-THREADS = 256  # Phases that `ainvoke` runs at the same time; asyncio's own pool has six threads on two cores
 GRACE = 2.0  # Seconds that `answer` has in any case, to show what was found when the time is up
 
 
@@ -71,8 +68,9 @@ class PhaseNode(Runnable[State, Update]):
                 update = self._call(state, run)
                 update = await update if iscoroutine(update) else update
             else:
-                call, loop = copy_context().run, asyncio.get_running_loop()
-                update = await loop.run_in_executor(_pool(), call, self._call, state, run)
+                alone = CapacityLimiter(1)  # how many questions are asked at a time is the caller's choice
+                run_sync = partial(to_thread.run_sync, abandon_on_cancel=True, limiter=alone)
+                update = await run_sync(self._call, state, run)
         except (OutOfTimeError, QueryFailedError) as error:
             update = self._over(run.env, error)
         except asyncio.CancelledError:
@@ -143,12 +141,3 @@ def _takes(phase: Phase, count: int) -> bool:
         except TypeError:
             return False
     return True
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, "triplewise")
-
-
-if hasattr(os, "register_at_fork"):  # a forked process has none of the threads
-    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -15,7 +15,6 @@ import pytest
 from tests.support.sparql_server import Scripted, SparqlServer
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.graphs.around import ServedGraph
-from triplewise.nodes import phase
 from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.kg import Outcome, Result, open_kg
 from triplewise.tools.kg.engine import Deadline, Workers
@@ -84,10 +83,8 @@ def test_a_run_ends_with_its_seconds() -> None:
         assert time.monotonic() - start < 5
 
 
-def test_a_cancelled_run_frees_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phase, "THREADS", 2)
-    phase._pool.cache_clear()
-    graph = build_graph()
+def test_a_cancelled_run_frees_its_threads() -> None:
+    graph, before = build_graph(), set(threading.enumerate())
 
     async def cancel_two(url: str) -> Answer:
         context = Context(kg=url, profile="generic")
@@ -102,11 +99,12 @@ def test_a_cancelled_run_frees_its_threads(monkeypatch: pytest.MonkeyPatch) -> N
             answer: Answer = (await graph.ainvoke({"question": QUESTIONS[0]}, context=Context()))["answer"]
         return answer
 
-    try:
-        with SparqlServer([Scripted(delay=60.0)]) as server:
-            assert asyncio.run(cancel_two(server.url)).labels == ("Bram Stoker",)
-    finally:
-        phase._pool.cache_clear()
+    with SparqlServer([Scripted(delay=60.0)]) as server:
+        assert asyncio.run(cancel_two(server.url)).labels == ("Bram Stoker",)
+        waiting = [t for t in threading.enumerate() if t.name.startswith("AnyIO") and t not in before]
+        for thread in waiting:
+            thread.join(10)
+        assert not any(thread.is_alive() for thread in waiting)
 
 
 def test_a_child_has_threads_of_its_own() -> None:
