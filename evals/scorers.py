@@ -15,11 +15,10 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, 
 from inspect_ai.solver import TaskState
 
 from triplewise.evals.solver import Run
-from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.core.overlap import NOTHING, Compare, Overlap, best_overlap, overlap
-from triplewise.tools.core.terms import IRI, Literal
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
-from triplewise.tools.kg.protocol import batches
+from triplewise.tools.kg.vocabulary import node_texts
 
 GOLD_NAMES = "gold_names"
 """Key of a sample's metadata with the names that the benchmark itself has for gold ids: id -> names."""
@@ -27,7 +26,7 @@ MAIN = ("f1", "accuracy", "hits_at_1", "exact_match")
 """The first of these that was scored says whether an answer is right, and is a task's main measure."""
 COUNTS = ("seconds", "queries", "steps", "model_calls", "input_tokens", "output_tokens", "rolled_back")
 """Attributes of a run that are figures as they are."""
-_SHOWN, _NAMES_AT_ONCE, _MOST_NAMES = 20, 500, 100_000
+_SHOWN, _MOST_NAMES = 20, 100_000
 
 
 @metric
@@ -71,7 +70,7 @@ async def strict_overlap(state: TaskState, target: Sequence[str], compare: Compa
     """How the answers of a question agree with its gold answers; nothing of a question that crashed.
 
     Where not all are ids, labels and aliases are looked up once and stay with the run: a log is scored anew
-    without the graph. Raises `KGUnavailableError` where it does not answer: no score rather than a wrong one.
+    without the graph. Raises `QueryFailedError` where it does not answer: no score rather than a wrong one.
     """
     run, gold_sets = state.store_as(Run), state.metadata.get("gold_sets") or [list(target)]
     if run.crashed:
@@ -95,7 +94,7 @@ async def strict_overlap(state: TaskState, target: Sequence[str], compare: Compa
 
 def _look_up(run: Run, gold: Collection[str], compare: Compare) -> dict[str, list[str]]:
     """Labels and aliases in the profile's language or in none; none where they cannot change anything."""
-    kg = open_kg(run.kg, profile=run.profile or None)
+    kg = open_kg(run.kg, profile=run.profile or None).session(limit=_MOST_NAMES)
     profile = kg.profile
     texts = run.values if compare == "names" else [*run.values, *gold]
     ids = {t for t in texts if profile.entity_pattern and profile.expand(t) is not None}
@@ -103,22 +102,8 @@ def _look_up(run: Run, gold: Collection[str], compare: Compare) -> dict[str, lis
         return {}  # labels are there already; or there are only ids
     iris = {iri: text for text in texts if isinstance(iri := profile.expand(text), IRI)}
     names: dict[str, list[str]] = {text: [] for text in iris.values() if text in ids}
-    predicates = "|".join(f"<{p}>" for p in (*profile.label_predicates, *profile.alias_predicates))
-    for nodes in batches(iris, _NAMES_AT_ONCE):
-        values = " ".join(node.n3() for node in nodes)
-        query = (
-            f"SELECT DISTINCT ?node ?name WHERE {{ VALUES ?node {{ {values} }} ?node {predicates} ?name }}"
-        )
-        result = kg.query(query, limit=_MOST_NAMES)
-        if not result.outcome.ok:
-            raise KGUnavailableError(
-                f"names of answers could not be looked up ({result.outcome}: {result.message}); score the "
-                f"log anew when {kg.name} answers"
-            )
-        for node, name in result.rows:
-            is_name = isinstance(name, Literal) and name.language in ("", profile.language)
-            if isinstance(node, IRI) and isinstance(name, Literal) and is_name:
-                names.setdefault(iris[node], []).append(name.value)
+    for node, name in node_texts(kg, iris, (*profile.label_predicates, *profile.alias_predicates)):
+        names.setdefault(iris[node], []).append(name)
     return names
 
 

@@ -41,7 +41,7 @@ def _read_texts(kg: KnowledgeGraph, names: Sequence[str]) -> dict[str, RelationT
     terms = list(subjects.values())
     reads: list[Callable[[], Any]] = [
         partial(kg.labels, terms),
-        lambda: list(_texts_of(kg, terms, kg.profile.alias_predicates)),
+        lambda: list(node_texts(kg, terms, kg.profile.alias_predicates)),
         *([partial(_schema_of, kg, terms)] if kg.profile.relation_schema else []),
     ]
     labels, named, *schemas = kg.together(reads)
@@ -102,10 +102,10 @@ def relation_descriptions(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[
 def node_descriptions(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> dict[IRI, str]:
     """Return the KG's own description of each node that has one."""
     # Of several the first counts, which comes last here.
-    return dict(reversed(list(_texts_of(kg, nodes, kg.profile.description_predicates))))
+    return dict(reversed(list(node_texts(kg, nodes, kg.profile.description_predicates))))
 
 
-def _texts_of(
+def node_texts(
     kg: KnowledgeGraph, subjects: Iterable[IRI], predicates: Sequence[str]
 ) -> Iterator[tuple[IRI, str]]:
     """Texts of nodes in the profile's language (or without one), by some predicates."""
