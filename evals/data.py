@@ -8,16 +8,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache, lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
 from platformdirs import user_cache_path
 
 from triplewise.graphs.console import progress_bars
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import Record, json_lines
+from triplewise.tools.core.files import Record, json_lines, packaged
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import FORMAT, open_kg, read_manifest
 from triplewise.tools.kg.protocol import KnowledgeGraph
@@ -103,15 +101,10 @@ class Catalog(NamedTuple):
     benchmarks: Mapping[str, Benchmark]
 
 
-def read_data(name: str) -> Any:
-    """Return what a YAML file of this package holds."""
-    return yaml.safe_load((files("triplewise.evals") / name).read_text(encoding="utf-8"))
-
-
 @cache
 def catalog() -> Catalog:
     """Return the catalog, read from `catalog.yaml`."""
-    entries = read_data("catalog.yaml")
+    entries = packaged("triplewise.evals", "catalog.yaml")
 
     def data_files(sums: Mapping[str, str], entry: Mapping[str, Any]) -> dict[str, DataFile]:
         return {name: DataFile(name, sum_, entry["published"]) for name, sum_ in sums.items()}

@@ -13,13 +13,14 @@ import pandas as pd
 from inspect_ai.analysis import SampleColumn, samples_df
 from inspect_ai.log import EvalSample, read_eval_log
 
-from triplewise.evals.data import catalog, read_data
+from triplewise.evals.data import catalog
 from triplewise.evals.scorers import MAIN, figures_of, plain_name
 from triplewise.evals.solver import CRASHED, Run, error_class
 from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.files import packaged
 
 SUFFIX = ".eval"
-MEASURES: Mapping[str, Mapping[str, Any]] = read_data("report/measures.yaml")
+MEASURES: Mapping[str, Mapping[str, Any]] = packaged("triplewise.evals", "report/measures.yaml")
 QUALITY, FAILURES = MEASURES["quality"], MEASURES["failures"]
 """Measures of how right answers are (1 is right), and of why they were not."""
 NO_VARIANT = {"n", "sample_seed", "preset", "model", "settings", "phases"}  # make no other task of it

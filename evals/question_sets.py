@@ -14,17 +14,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from triplewise.evals.data import benchmark, data_folder, graph, prepared, read_data, read_records
+from triplewise.evals.data import benchmark, data_folder, graph, prepared, read_records
 from triplewise.evals.training import seeds_of
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.files import Record
+from triplewise.tools.core.files import Record, packaged
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.learning.parser_training import Labelled
 from triplewise.tools.linking.linker import without_brackets
 
 PARTIAL = 0.5  # F1 from which an answer counts as right where neither graph nor gold answers are complete
 HELD_OUT = 5  # one question in so many is held out
-SETS: Mapping[str, Mapping[str, Any]] = read_data("sets.yaml")
+SETS: Mapping[str, Mapping[str, Any]] = packaged("triplewise.evals", "sets.yaml")
 UNRELIABLE = re.compile(
     r"(MAX|MIN)\( \S*ELEVATION|ELEVATION [<>]|COUNT\( (1|\S+\.(RIVER_NAME|TRAVERSE|CITY_NAME))"
 )

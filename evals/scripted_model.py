@@ -12,16 +12,15 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
 from subprocess import DEVNULL, PIPE, Popen
 from typing import Annotated, Any, ClassVar
 from urllib.request import urlopen
 
 import typer
-import yaml
 from jinja2 import Template
 
 from triplewise.evals.servers import LoopbackHandler, LoopbackServer
+from triplewise.tools.core.files import packaged
 
 MODEL = "openai:scripted"  # what a context calls the model of a server
 
@@ -124,7 +123,7 @@ class RuleScript:
     """Replies by the rules of `scripted_model.yaml`, stateless; `begun` counts first steps by question."""
 
     def __init__(self) -> None:
-        data = yaml.safe_load((files("triplewise.evals") / "scripted_model.yaml").read_text(encoding="utf-8"))
+        data = packaged("triplewise.evals", "scripted_model.yaml")
         self.begun = Counter[str]()
         # How values are read from a prompt: group 1 of the last match.
         self._pick = {name: re.compile(pattern, re.MULTILINE) for name, pattern in data["pick"].items()}

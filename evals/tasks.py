@@ -25,13 +25,13 @@ from platformdirs import user_cache_path
 
 from triplewise.evals import data, scorers
 from triplewise.evals.baselines import find_system
-from triplewise.evals.data import AGENT, Benchmark, DataFile, LoadedKG, catalog, read_data, read_records
+from triplewise.evals.data import AGENT, Benchmark, DataFile, LoadedKG, catalog, read_records
 from triplewise.evals.scorers import GOLD_NAMES
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import entities_of, seeds_of
 from triplewise.graphs.presets import Preset
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import Record
+from triplewise.tools.core.files import Record, packaged
 from triplewise.tools.core.overlap import Compare
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import load_profile
@@ -176,7 +176,7 @@ def _samples(
     if of.name in COMPLETED:
         records = COMPLETED[of.name](records, kg, options)
     flags = {str(r["id"]): bool(r[flag]) if flag else True for r in records if not flag or flag in r}
-    if judged := read_data("answerable.yaml").get(of.name):
+    if judged := packaged("triplewise.evals", "answerable.yaml").get(of.name):
         parts = ["observed", "gold_derived"] if kg.gold_derived else ["observed"]
         ids = {str(id_) for part in parts for id_ in judged[part]}
         flags = {id_: id_ in ids for id_ in flags} if not given and kg.checksum else {}

@@ -22,9 +22,9 @@ import pandas as pd
 import pyoxigraph as ox
 import typer
 
-from triplewise.evals.data import read_data
 from triplewise.evals.question_sets import SETS, QuestionSet, question_sets
 from triplewise.graphs.commands import flag, option
+from triplewise.tools.core.files import packaged
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.local import LocalKG
@@ -46,7 +46,9 @@ MADE_WEIGHT = 0.3  # what such a question counts for the confidence: they are mo
 ENTITIES = 3  # one in so many questions loses an entity, the others a relation
 MOST_TRIPLES = 50_000  # nothing is taken from larger graphs
 PRIOR: Features = {
-    name: weight for part in read_data("parser_prior.yaml").values() for name, weight in part.items()
+    name: weight
+    for part in packaged("triplewise.evals", "parser_prior.yaml").values()
+    for name, weight in part.items()
 }
 """Hand-set weights, where training starts and what it is drawn to."""
 _log = logging.getLogger(__name__)
@@ -180,7 +182,7 @@ def made_unanswerable(pool: Pool, weights: Features, vocabulary: Vocabulary, sha
 def foreign(pool: Pool, pools: Sequence[Pool], weights: Features, vocabulary: Vocabulary) -> Pool:
     """Ask a small graph questions about others, and small talk, of which it has no answer."""
     others = [q.question for p in pools if p.of.graph != pool.of.graph for q in p.questions]
-    rng, talk = random.Random(pool.of.name), read_data("small_talk.yaml")
+    rng, talk = random.Random(pool.of.name), packaged("triplewise.evals", "small_talk.yaml")
     drawn = [t for of, most in ((others, FOREIGN), (talk, TALK)) for t in rng.sample(of, min(most, len(of)))]
     asked = [Labelled(text, {}, ((),)) for text in drawn]
     return replace(parse(pool.of, asked, weights, vocabulary), made="foreign")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
-
-import yaml
 
 from triplewise.nodes import act, answer, correct, inspect, link, observe, plan, reflect, sql
 from triplewise.nodes.phase import Phase
 from triplewise.tools.core.configuration import find_part
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import packaged
 
 VARIANTS: Mapping[str, Mapping[str, Phase]] = {
     "link": {**link.VARIANTS, "database": sql.start},
@@ -36,13 +34,8 @@ class Preset:
     settings: Mapping[str, Any]
 
 
-def read_data(name: str) -> Any:
-    """Return what a YAML file of this package holds."""
-    return yaml.safe_load((files("triplewise.graphs") / name).read_text(encoding="utf-8"))
-
-
 def _read() -> dict[str, Preset]:
-    entries = read_data("presets.yaml")
+    entries = packaged("triplewise.graphs", "presets.yaml")
     usual = entries.pop("step-by-step")["phases"]
     return {n: Preset(e["summary"], usual | e.get("phases", {}), e["settings"]) for n, e in entries.items()}
 

@@ -35,12 +35,12 @@ from triplewise.graphs.around import example_questions, name_relation
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import csv_text
 from triplewise.graphs.page import render_docs, render_service
-from triplewise.graphs.presets import read_data
 from triplewise.graphs.trace import DOING, trace_of
 from triplewise.nodes.converse import KEPT, Conversation, Exchange, read
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.core.addresses import LOOPBACK, host_of
 from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
+from triplewise.tools.core.files import packaged
 from triplewise.tools.core.taught import keep
 from triplewise.tools.parsing.card import SchemaCard
 from triplewise.tools.parsing.follow_up import Rewrite, Turn, with_names
@@ -333,7 +333,7 @@ async def _given(request: Request) -> Mapping[str, Any]:
 @cache
 def described() -> dict[str, Any]:
     """Return what the API is by OpenAPI 3.1, as `api.yaml` has it, with the version of triplewise."""
-    api = read_data("page/api.yaml")
+    api = packaged("triplewise.graphs.page", "api.yaml")
     return {**api, "info": {**api["info"], "version": version("triplewise")}}
 
 

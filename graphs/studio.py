@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.chat import build_chat
-from triplewise.graphs.presets import PRESETS, read_data
+from triplewise.graphs.presets import PRESETS
 from triplewise.nodes.context import RESOURCES, Context
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.core.addresses import LOOPBACK, host_of
@@ -37,12 +37,13 @@ from triplewise.tools.core.errors import (
     UserError,
     did_you_mean,
 )
+from triplewise.tools.core.files import packaged
 
 HARMLESS = {f.name: [[] if f.default is MISSING else f.default] for f in fields(Context)}
 HARMLESS |= {"toolset": [None, *TOOLSETS], "seeds": [None, "none"], "examples": [None, "none"]}
 HARMLESS["ranking"] = ["none", "hybrid", "sentence-transformers"]
 """Values of `RESOURCES` settings that name nothing outside: their defaults, above all."""
-GROUPS: Mapping[str, str] = read_data("studio.yaml")
+GROUPS: Mapping[str, str] = packaged("triplewise.graphs", "studio.yaml")
 """The settings in the order that Studio shows, each with its group before its name."""
 
 

@@ -24,7 +24,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError, did_you_mean
-from triplewise.tools.core.files import YamlDocument, parse_yaml
+from triplewise.tools.core.files import YamlDocument, packaged
 from triplewise.tools.language.lexicon import lexicon, word_list
 
 _VARIABLE = re.compile(r"\?\w+")
@@ -37,7 +37,7 @@ def text_of(name: str) -> str:
     return resources.files("triplewise.guidelines").joinpath(name).read_text(encoding="utf-8")
 
 
-NAMES: Final[Mapping[str, str]] = parse_yaml(text_of("names.yaml"), "names.yaml").value
+NAMES: Final[Mapping[str, str]] = packaged("triplewise.guidelines", "names.yaml")
 """Every name an expression or template may use, and what it holds."""
 FIELDS: Final[Mapping[str, list[str]]] = {
     "feedback": [f.name for f in fields(Feedback)],
@@ -91,7 +91,7 @@ def situation(
 @cache
 def environment() -> Environment:
     """The sandbox in which guidelines are compiled; they may `{% include %}` the snippets."""
-    snippets = parse_yaml(text_of("snippets.yaml"), "snippets.yaml").value
+    snippets = packaged("triplewise.guidelines", "snippets.yaml")
     env = ImmutableSandboxedEnvironment(
         undefined=ChainableUndefined, loader=DictLoader(snippets), trim_blocks=True, lstrip_blocks=True
     )

@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -29,7 +28,7 @@ from triplewise.nodes.state import Usage
 from triplewise.tools.core import errors, secrets
 from triplewise.tools.core.addresses import split_url, whole_url
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError, OutOfTimeError
-from triplewise.tools.core.files import parse_yaml
+from triplewise.tools.core.files import packaged
 from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.retrieval.encoder import Encoder
@@ -75,8 +74,7 @@ class Reply:
 
 @cache
 def _prices() -> Any:
-    text = (files("triplewise.nodes") / "pricing.yaml").read_text(encoding="utf-8")
-    return parse_yaml(text, "pricing.yaml").value["models"]
+    return packaged("triplewise.nodes", "pricing.yaml")["models"]
 
 
 def cost(model: str, input_tokens: int, output_tokens: int) -> float | None:

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
 from triplewise.nodes.state import State
 from triplewise.tools.actions import Call
 from triplewise.tools.actions.pyql import script
-from triplewise.tools.core.files import parse_yaml
+from triplewise.tools.core.files import packaged
 from triplewise.tools.kg import Profile
 from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.pyql.program import PyQL
 
 GIVE_UP = Call("give_up")
-_THOUGHTS = parse_yaml(
-    (files("triplewise.nodes") / "thoughts.yaml").read_text(encoding="utf-8"), "thoughts.yaml"
-).value
+_THOUGHTS = packaged("triplewise.nodes", "thoughts.yaml")
 """Action -> the thought that explains it; placeholders in braces are its arguments."""
 
 

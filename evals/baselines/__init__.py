@@ -9,11 +9,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pkgutil import resolve_name
 from typing import Any, cast
 
-import yaml
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import ConfigDict, ValidationError, validate_call
 
@@ -21,6 +19,7 @@ from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.graphs.presets import VARIANTS, Preset
 from triplewise.tools.core.configuration import find_part
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import packaged
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
 
@@ -47,8 +46,7 @@ class Baseline:
 
 
 BASELINES: Mapping[str, Baseline] = {
-    name: Baseline(**entry)
-    for name, entry in yaml.safe_load((files(__name__) / "baselines.yaml").read_text("utf-8")).items()
+    name: Baseline(**entry) for name, entry in packaged(__name__, "baselines.yaml").items()
 }
 
 

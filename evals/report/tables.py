@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, StrictUndefined
 
 from triplewise.evals import statistics
-from triplewise.evals.data import read_data
 from triplewise.evals.logs import MEASURES, QUALITY, Log
 from triplewise.evals.statistics import Scores
 from triplewise.guidelines import load_guidelines
+from triplewise.tools.core.files import packaged
 
 TITLE, NOTHING = "Evaluation report", "–"
 TURNED = 3  # tables of so many rows or fewer are turned: their columns become rows
@@ -82,7 +82,7 @@ class PublishedTable(NamedTuple):
 @cache
 def published() -> Mapping[str, PublishedTable]:
     """Return all published tables by key."""
-    content, tables = read_data("report/published.yaml"), {}
+    content, tables = packaged("triplewise.evals", "report/published.yaml"), {}
     for key, table in content["tables"].items():
         metrics, rows, source = table["metrics"], {}, content["sources"][table["source"]]
         for row in table["rows"]:

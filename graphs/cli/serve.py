@@ -14,6 +14,7 @@ from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import say
 from triplewise.tools.core.addresses import LOOPBACK
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import packaged
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -113,6 +114,4 @@ def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> No
 
 def demo_contents() -> Any:
     """Return what the demo graph is about, and questions to try by topic."""
-    from triplewise.graphs.presets import read_data
-
-    return read_data("cli/demo.yaml")
+    return packaged("triplewise.graphs.cli", "demo.yaml")

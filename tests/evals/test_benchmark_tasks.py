@@ -33,11 +33,12 @@ from triplewise.evals import (
     zeroshot_re,
 )
 from triplewise.evals.command import app
-from triplewise.evals.data import benchmark, catalog, read_data
+from triplewise.evals.data import benchmark, catalog
 from triplewise.evals.evaluation import crashes, folder_of, run, scores_of
 from triplewise.evals.tasks import TASKS, describe
 from triplewise.evals.training import entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import packaged
 from triplewise.tools.kg.open import close_all
 
 DEMO: dict[str, Any] = {"settings": {"kg": "demo"}}
@@ -164,7 +165,7 @@ JUDGED = {"graphq": ["q1"], "simplequestions": ["s1"], "agentbench_kg": ["a1"]}
 def sets(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The data folder with a few questions a benchmark, and graphs of a few facts."""
     judged = {name: {"observed": [], "gold_derived": ids} for name, ids in JUDGED.items()}
-    monkeypatch.setattr(tasks, "read_data", {"answerable.yaml": judged}.__getitem__)
+    monkeypatch.setattr(tasks, "packaged", lambda package, name: {"answerable.yaml": judged}[name])
     for name, content in RECORDS.items():
         _write(data / name, "".join(json.dumps(record) + "\n" for record in content))
     lines = (f"<{NS}{s}> <{NS}{p}> <{NS}{o}> .\n" for s, p, o in FACTS)
@@ -362,7 +363,7 @@ def test_every_result_says_what_it_takes_to_have_it_again(
 
 
 def test_what_was_judged_once_is_what_the_catalog_counts() -> None:
-    for name, judged in read_data("answerable.yaml").items():
+    for name, judged in packaged("triplewise.evals", "answerable.yaml").items():
         counts = benchmark(name).counts.values()
         observed, all_ = len(judged["observed"]), len(judged["observed"] + judged["gold_derived"])
         assert (sum(c["observed"] for c in counts), sum(c["answerable"] for c in counts)) == (observed, all_)

@@ -7,16 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.resources import files
 from typing import Annotated, Any
-
-import yaml
 
 from triplewise.tools.actions import terms, toolset
 from triplewise.tools.actions.comparison import compared, describe_values
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.files import packaged
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Relations, Result
@@ -275,8 +273,7 @@ def undo(
 def _declared() -> list[toolset.Action]:
     """The construct actions, as `pyql.yaml` declares them."""
     actions = []
-    text = files(__package__).joinpath("pyql.yaml").read_text("utf-8")
-    for key, entry in yaml.safe_load(text)["actions"].items():
+    for key, entry in packaged("triplewise.tools.actions", "pyql.yaml")["actions"].items():
         name, parameters = key.rstrip("+"), list[toolset.Parameter]()
         for p, (kind, doc) in entry["parameters"].items():
             parameters.append(toolset.Parameter(p.rstrip("?"), kind, doc, not p.endswith("?")))

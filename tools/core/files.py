@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, TypeVar, cast
 
@@ -128,6 +129,11 @@ def parse_yaml(text: str, path: Path | str) -> YamlDocument:
 def read_yaml(path: Path) -> YamlDocument:
     """A document from a file; errors are `DataError`s."""
     return parse_yaml(read_text(path), path)
+
+
+def packaged(package: str, name: str) -> Any:
+    """Return what a YAML file of one of our packages holds."""
+    return parse_yaml((resources.files(package) / name).read_text(encoding="utf-8"), name).value
 
 
 def check_regular(path: Path) -> None:
