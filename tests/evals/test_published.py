@@ -33,7 +33,7 @@ def test_every_figure_is_of_a_column_and_a_metric_of_its_table() -> None:
 
 
 def test_no_row_or_column_is_there_twice() -> None:
-    for key, table in packaged("triplewise.evals.report/published.yaml")["tables"].items():
+    for key, table in packaged("triplewise.evals.report", "published.yaml")["tables"].items():
         assert len(table["rows"]) == len(published()[key].rows), key
         assert len(table["columns"]) == len(published()[key].columns), key
 
