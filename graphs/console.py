@@ -32,7 +32,8 @@ EXIT_CODES = (
 
 USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
 LONGEST_CELL = 2_000  # Characters of a cell of a table that are printed; JSON and CSV have all
-_FORMULA = re.compile(r"[=+@\t\r]|-(?!\d)")  # How a cell begins that a spreadsheet would run
+_FORMULA = re.compile(r"[=+@＝＋－＠\t\r\n]|-(?!\d[\d.,]*(?:[eE][+-]?\d+)?\Z)")
+"""How a cell begins that a spreadsheet would run; a negative number is none."""
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document and nothing else.")]
 
 
@@ -154,8 +155,7 @@ def csv_text(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table as CSV, with no cell that a spreadsheet would run as a formula."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(names)
-    for row in rows:
+    for row in (names, *rows):
         writer.writerow(f"'{v}" if isinstance(v, str) and _FORMULA.match(v) else v for v in row)
     return text.getvalue()
 

@@ -443,7 +443,9 @@ def explained(
         advice = ": top up this key's account, or use another key"
     elif status in (408, 409, 425, 429) or status >= 500:
         kind, advice = ModelUnavailableError, f"; {tries}"
-    elif re.search(r"context[ _](length|window|size)", about):
+    elif code == "content_filter" or re.search(r"content[ _](management|policy|filter)|moderation", about):
+        kind, advice = errors.QuestionError, "; ask in other words"
+    elif status == 413 or re.search(r"context[ _](length|window|size)", about):
         kind = ModelUnavailableError
         advice = "; use a model with a longer context, fewer steps, or a smaller observation"
     elif status in (401, 403):

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import sqlite3
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs.cli.app import run
 from triplewise.graphs.console import echo, escape_controls, out
+from triplewise.tools.actions.sql import table_line
 from triplewise.tools.actions.terms import names
 from triplewise.tools.core.terms import CONTROLS, IRI, Literal, one_line
 from triplewise.tools.core.terms import text as literal
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import load_profile
+from triplewise.tools.sql.database import open_database
 
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 CLIPBOARD = "\x1b]52;c;cm0gLXJmIH4=\x07"
@@ -41,6 +46,35 @@ def test_what_a_graph_is_called_is_one_line_that_steers_nothing(text: str) -> No
     assert not any(CONTROLS.search(line) or len(line.splitlines()) > 1 for line in shown)
     values = kg.query("SELECT ?o { ?s ?p ?o }").column("o")
     assert [v.value for v in values if isinstance(v, Literal)] == [text], "the graph's own value stays exact"
+    written = literal(text).n3()
+    assert kg.query(f"ASK {{ ?s ?p {written} }}").boolean, "and is found by what is shown"
+    assert not CONTROLS.search(re.sub(r"[\x00-\x1f\x7f]", "", written))
+    assert not re.search(r"[\n\r\t\f\b]", written)
+
+
+NAMES = st.lists(
+    TEXTS.filter(lambda t: bool(t.strip("\0")) and "\0" not in t), min_size=3, max_size=3, unique_by=str.lower
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(NAMES)
+def test_what_a_database_calls_its_tables_is_one_line_and_can_be_queried(given_names: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        path, quoted = Path(folder, "names.db"), [f'"{n.replace(chr(34), chr(34) * 2)}"' for n in given_names]
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(f"CREATE TABLE {quoted[0]} ({quoted[1]} INTEGER, {quoted[2]} TEXT)")
+            connection.execute(f"INSERT INTO {quoted[0]} VALUES (7, 'seven')")
+        database = open_database(f"sqlite:///{path}")
+        schema = database.schema
+        (line,) = [table_line(schema, table) for table in schema.tables]
+        assert not CONTROLS.search(line)
+        assert len(line.splitlines()) == 1
+        rows = [
+            database.select(database.query_of(column).returning(column, "")).rows for column in schema.columns
+        ]
+        assert rows == [((7,),), (("seven",),)]
+        database.close()
 
 
 @given(TEXTS)

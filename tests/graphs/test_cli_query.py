@@ -7,11 +7,14 @@ import json
 import re
 import shlex
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.openai_server import OpenAIServer
 from triplewise.graphs.cli.app import run
 from triplewise.graphs.cli.batch import COLUMNS
 
@@ -106,10 +109,74 @@ def test_a_row_that_cannot_be_asked_fails_alone_and_columns_are_kept(
     assert run(["ask", "--file", str(file), "--out", str(out), "--overwrite"]) == 3
 
 
+WHO = "Who wrote Dracula?"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("q.csv", f"id,question\n0,Who wrote it, then?\n7,{WHO}\n", [("0", "failed"), ("7", "answered")]),
+        ("q.csv", f"question\nWho, then, wrote Ulysses?\n{WHO}\n", [("2", "not_found"), ("3", "answered")]),
+        ("q.csv", f'question;"a,b,c"\n;\n{WHO};x\n', [("2", "failed"), ("3", "answered")]),
+        ("q.csv", f"id,note,question\n1\n2,x,{WHO}\n", [("1", "failed"), ("2", "answered")]),
+        (
+            "q.jsonl",
+            f'{{"id": 0, "question": "{WHO}"}}\n{{"question": 5}}\n',
+            [("0", "answered"), ("2", "failed")],
+        ),
+    ],
+)
+def test_a_row_is_read_whole_or_fails_alone(
+    name: str, text: str, wanted: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    out = tmp_path / "folder" / "a.jsonl"
+    run(["ask", "--file", str(tmp_path / name), "--out", str(out)])
+    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert [(row["id"], row["status"]) for row in rows] == wanted
+    assert all(row["reason"] for row in rows if row["status"] != "answered")
+
+
+def test_columns_named_like_ours_and_each_other_are_kept_and_no_formula_is_run(tmp_path: Path) -> None:
+    file, out = tmp_path / "q.csv", tmp_path / "a.csv"
+    file.write_text(
+        f"question,answer,note,note,=1+1\n{WHO},gold,a,b,-1+1\n{WHO},-1.5,a,b,＝1\n", encoding="utf-8"
+    )
+    (tmp_path / "a.csv.part").write_bytes(b'null\n{"id": [], "question": 5}\n' + b"[" * 100_000)
+    assert run(["ask", "--file", str(file), "--out", str(out)]) == 0
+    with out.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [(r["answer"], r["input_answer"], r["note"], r["note_2"]) for r in rows] == [
+        ("Bram Stoker", "gold", "a", "b"),
+        ("Bram Stoker", "-1.5", "a", "b"),
+    ]
+    assert [row["'=1+1"] for row in rows] == ["'-1+1", "'＝1"]
+
+
+def test_what_a_model_refuses_of_one_question_ends_no_batch(
+    tmp_path: Path, openai_server: Callable[..., OpenAIServer]
+) -> None:
+    def reply(messages: Any) -> Any:
+        text = messages[-1]["content"]
+        if "Ulysses" in text:
+            return {"error": "this input cannot be processed", "status": 422}
+        return "Action 1: search(Dracula)" if "Observation 1" not in text else "Action 2: finish()"
+
+    server, file = openai_server(reply), tmp_path / "q.txt"
+    file.write_text(f"Who wrote Ulysses?\n{WHO}\n", encoding="utf-8")
+    asking = ["ask", "--file", str(file), "--model", "openai:scripted", "--base-url", server.url]
+    run([*asking, "--out", str(tmp_path / "a.jsonl"), "--set", "max_steps=2"])
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["status"] == "failed" for row in rows] == [True, False]
+    assert "cannot be processed" in rows[0]["reason"]
+    file.write_text("Who wrote Ulysses?\n", encoding="utf-8")
+    assert run(asking) == 2
+
+
 @pytest.mark.parametrize(
     ("name", "text", "arguments", "message"),
     [
-        ("q.csv", "text\nWho?\n", [], "no `question`"),
+        ("q.csv", "text\nWho?\n", [], "column or key `question`"),
         ("q.txt", "\n\n", [], "holds no question"),
         ("q.txt", "Who?\n", ["--out", "a.xls"], "must end in"),
         ("q.txt", "Who?\n", ["--trace", "t.html"], "--file goes without"),

@@ -12,10 +12,13 @@ RDFS = "http://www.w3.org/2000/01/rdf-schema#"
 
 _ILLEGAL_IN_IRI = re.compile(r'[\x00-\x20<>"{}|^`\\]')
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\b": "\\b"}
 _BREAKS = re.compile(r"[\t-\r\x1c-\x1e\x85\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Characters that steer a terminal, end a line, or turn the direction in which what follows is shown."""
+_ESCAPED = re.compile(
+    r'["\\\n\r\t\f\x08\x80-\x9f\u2028-\u202e\u2066-\u2069]'
+)  # others of ASCII have no escape that all engines take
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,7 +33,7 @@ class IRI:
 
     def n3(self) -> str:
         """The term as SPARQL and N-Triples write it."""
-        return f"<{self.value}>"
+        return f"<{_ESCAPED.sub(_escape, self.value)}>"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,7 +46,7 @@ class Literal:
 
     def n3(self) -> str:
         """The term as SPARQL and N-Triples write it."""
-        quoted = '"' + "".join(_ESCAPES.get(c, c) for c in self.value) + '"'
+        quoted = f'"{_ESCAPED.sub(_escape, self.value)}"'
         if self.language:
             return f"{quoted}@{self.language}"
         return quoted if self.datatype == XSD + "string" else f"{quoted}^^<{self.datatype}>"
@@ -66,6 +69,10 @@ class Variable:
 
 Term: TypeAlias = IRI | Literal
 Node: TypeAlias = IRI | Literal | Variable
+
+
+def _escape(character: re.Match[str]) -> str:
+    return _ESCAPES.get(character[0]) or f"\\u{ord(character[0]):04X}"
 
 
 def one_line(value: str) -> str:

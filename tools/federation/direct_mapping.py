@@ -53,8 +53,8 @@ def _facts(database: RelationalDatabase, base: str) -> Iterator[ox.Quad]:
 
     from sqlglot import exp  # takes its time
 
-    schema, tables = database.schema, database.engine.declared()
-    primary = {name: table.primary or tuple(table.columns) for name, table in tables.items()}
+    schema = database.schema
+    primary = {t.name: t.primary or tuple(c.name for c in t.columns) for t in schema.tables}
     label, is_a = ox.NamedNode(RDFS + "label"), ox.NamedNode(RDF + "type")
     for name in (table.name for table in schema.tables):
         written = exp.to_identifier(name, quoted=True).sql(database.engine.dialect)

@@ -188,7 +188,11 @@ class EndpointKG(KnowledgeGraph):
                 remedy = "check the URL and the network"
             message = f"{self.url} cannot be reached ({error or type(error).__name__}); {remedy}"
             result, down = Result(Outcome.UNAVAILABLE, message=message), isinstance(error, httpx.ConnectError)
-            return Verdict(result, retry=isinstance(error, httpx.TransportError), down=down)
+            return Verdict(
+                result,
+                retry=isinstance(error, httpx.TransportError | httpx.DecodingError | zlib.error),
+                down=down,
+            )
         self.shared._engine = self.shared._engine or engine_of(reply.headers.get("server", ""))
         verdict = judge(reply, query, limit, bool(self._headers))
         self.shared._has_answered |= verdict.result.outcome.ok

@@ -71,7 +71,7 @@ class Reply:
 class Verdict:
     """The result of one attempt, and whether another may succeed (`retry`), after `wait` seconds at least.
 
-    `down`: the server seems to be down. `foreign`: a 200 holds something else, e.g. the page of a proxy.
+    `down`: the server seems to be down. `foreign`: it may be of another server, e.g. the page of a proxy.
     `sort_cap`: rows that this engine is able to sort, where that was the problem.
     """
 
@@ -102,7 +102,10 @@ def judge(reply: Reply, query: ReadQuery, limit: int, has_login: bool = False) -
     remedy = _REMEDY.get(reply.status, "check that the URL is a SPARQL query endpoint")
     if reply.status == 401 and has_login:
         remedy = "it does not accept the login that it was sent: check user and password, token or headers"
-    return _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status}; {remedy}. {words}")
+    message = f"the endpoint answered HTTP {reply.status}; {remedy}. {words}"
+    return replace(
+        _failed(Outcome.UNAVAILABLE, message), foreign=reply.status < 300 or reply.status in (403, 404)
+    )
 
 
 def _judge_results(reply: Reply, query: ReadQuery, limit: int) -> Verdict:

@@ -19,11 +19,12 @@ from sqlalchemy.engine import URL
 from sqlglot import exp
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
+from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Meter, Outcome
 from triplewise.tools.sql.engines import SERVERS, Engine, Fetched, QueryError, open_engine
 from triplewise.tools.sql.query import Rows
 from triplewise.tools.sql.schema import Column, reflect_schema
-from triplewise.tools.sql.select import Select, read_select
+from triplewise.tools.sql.select import Select, as_stored, read_select
 from triplewise.tools.sql.table_query import TableQuery
 from triplewise.tools.sql.values import Value, nearest, plain, read_number
 
@@ -163,13 +164,13 @@ class RelationalDatabase:
             return values
         words = sorted((w for w in text.split() if len(w) > 2), key=len, reverse=True)[:2]
         selects = (self._values_select(column, word) for word in words or [text])
-        cells = (row[0] for select in selects for row in self._fetch(select.limited(200)).rows)
+        cells = (row[0] for select in selects for row in self._fetch(select, 200).rows)
         return tuple(dict.fromkeys(map(plain, cells)))
 
     def _values_of(self, column: Column) -> tuple[Value, ...]:
         """The distinct values of a column, at most `DISTINCT`; queried once."""
         if column not in self._distinct:
-            cells = self._fetch(self._values_select(column).limited(DISTINCT)).rows
+            cells = self._fetch(self._values_select(column), DISTINCT).rows
             self._distinct[column] = tuple(dict.fromkeys(plain(cell) for (cell,) in cells))
         return self._distinct[column]
 
@@ -192,14 +193,18 @@ class RelationalDatabase:
         """What a statement gives, cut at the limit; why not, where it cannot be run."""
         most = max(1, min(limit, self.limit) if limit is not None else self.limit)
         try:
-            names, cells = self._fetch(select.limited(most + 1), most + 1)
+            names, cells = self._fetch(select, most + 1)
         except QueryError as error:
             return Rows(error.outcome, message=error.message)
         rows = tuple(tuple(plain(cell) for cell in row) for row in cells[:most])
         outcome = Outcome.TRUNCATED if len(cells) > most else Outcome.ROWS if rows else Outcome.EMPTY
-        return Rows(outcome, rows, names)
+        return Rows(outcome, rows, tuple(map(one_line, names)))
 
-    def _fetch(self, statement: str, most: int | None = None) -> Fetched:
-        """Ask the engine, counted by the meter. Raises `QueryError`."""
+    def as_stored(self, select: Select) -> Select:
+        """The statement with the names that the database has."""
+        return replace(select, tree=as_stored(select.tree, self.schema.stored))
+
+    def _fetch(self, select: Select, most: int) -> Fetched:
+        """Ask the engine for `most` rows, counted by the meter. Raises `QueryError`."""
         self.meter.add()
-        return self.engine.fetch(statement, self.timeout, most)
+        return self.engine.fetch(self.as_stored(select).limited(most), self.timeout, most)

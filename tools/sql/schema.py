@@ -10,6 +10,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.errors import ActionError, ConfigurationError
+from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.sql.values import ColumnKind, fold, kind_of, nearest, read_number
 
@@ -51,10 +52,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table or view."""
+    """One table or view; rows differ in the columns `primary`."""
 
     name: str
     columns: tuple[Column, ...]
+    primary: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,11 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """All tables that may be queried, with their keys."""
+    """All tables that may be queried, with their keys, by names of one line; `stored` has other ones."""
 
     tables: tuple[Table, ...]
     keys: tuple[Join, ...] = ()
+    stored: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -127,8 +130,11 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
     from sqlglot import exp
 
     from triplewise.tools.sql.engines import QueryError
+    from triplewise.tools.sql.select import as_stored
 
-    declared = {name: table for name, table in engine.declared().items() if table.columns}
+    declared, stored = _on_one_line(
+        {name: table for name, table in engine.declared().items() if table.columns}
+    )
     if not declared:
         raise ConfigurationError("the database holds no table that can be read")
     deadline, tables, held = Deadline(timeout), list[Table](), Cells()
@@ -137,19 +143,40 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
         rows = list[tuple[Any, ...]]()
         if looked and not deadline.passed:
             cells_of = exp.select(*(exp.column(c, quoted=True) for c in looked))
-            sampled = cells_of.from_(exp.table_(name, quoted=True))
+            sampled = as_stored(cells_of.from_(exp.table_(name, quoted=True)), stored)
             with suppress(QueryError):  # then the kinds of the types have to do
                 rows = engine.fetch(sampled.limit(SAMPLE).sql(engine.dialect), deadline.left).rows
         cells = {c: [row[i] for row in rows if row[i] is not None] for i, c in enumerate(looked)}
         columns = [_column(name, c, t, cells.get(c, []), engine) for c, t in table.columns.items()]
-        tables.append(Table(name, tuple(columns)))
+        tables.append(Table(name, tuple(columns), table.primary))
         for column in columns:
             if column.kind in ("text", "number"):
                 sample = cells.get(column.name, [])
                 different, same = set(sample), held.setdefault((fold(column.name), column.kind), {})
                 same[name] = column.name, different, len(different) == len(sample), len(rows) < SAMPLE
     keys = list(_keys(declared))
-    return Schema(tuple(tables), (*keys, *_likely_keys(held, keys)))
+    return Schema(tuple(tables), (*keys, *_likely_keys(held, keys)), stored)
+
+
+def _on_one_line(declared: Mapping[str, Declared]) -> tuple[dict[str, Declared], dict[str, str]]:
+    """Return tables by names that forge no line of a prompt, and the stored name of each that differs."""
+    shown = {n: one_line(n) for name, table in declared.items() for n in (name, *table.columns)}
+    stored = dict[str, str]()
+    for name, text in shown.items():
+        if text != name:
+            text = text.strip() or "_"
+            while text in shown or text in stored:
+                text += "_"
+            shown[name], stored[text] = text, name
+    tables = {}
+    for name, table in declared.items():
+        columns = {shown[column]: kind for column, kind in table.columns.items()}
+        keys = [
+            (tuple(shown[n] for n in own), shown.get(target, target), tuple(shown.get(n, n) for n in theirs))
+            for own, target, theirs in table.keys
+        ]
+        tables[shown[name]] = type(table)(columns, tuple(shown[n] for n in table.primary), keys)
+    return tables, stored
 
 
 def _column(table: str, name: str, type_: str, cells: Sequence[Any], engine: Engine) -> Column:

@@ -339,9 +339,19 @@ def test_what_is_no_result_is_never_taken_for_an_empty_one(start: Start, body: s
     assert kg.query(ALL).outcome is Outcome.UNAVAILABLE
 
 
-@pytest.mark.parametrize("body", ["", "<html><body>Just a moment</body></html>"])
-def test_a_page_in_between_is_tried_again(start: Start, body: str) -> None:
-    kg, server = start(GOOD, Scripted(body, content_type="text/html"), GOOD)
+@pytest.mark.parametrize(
+    "between",
+    [
+        *(
+            Scripted(body, content_type="text/html")
+            for body in ("", "<html><body>Just a moment</body></html>")
+        ),
+        *(Scripted("<html><body>Not here</body></html>", status) for status in (204, 403, 404)),
+        Scripted("no gzip", headers={"Content-Encoding": "gzip"}),
+    ],
+)
+def test_a_page_in_between_is_tried_again(start: Start, between: Scripted) -> None:
+    kg, server = start(GOOD, between, GOOD)
     assert kg.query(ALL).outcome is Outcome.ROWS
     assert kg.query("SELECT ?x { ?x ?p ?o . ?o ?q ?r }").outcome is Outcome.ROWS
     assert len(server.asked) == 3
