@@ -57,6 +57,7 @@ PIECES = (
         b"1e999",
         b"9" * 5_000,
         b"2020-13-45",
+        b"59" + b":59" * 3_000,
     ),
     *(b"<x y>", b"_:b", b"<http://e/>", b'"x"@en-', b"@prefix"),
 )
@@ -259,6 +260,13 @@ def replaced(value: Any, place: int, by: Any) -> tuple[Any, int]:
         out[key], size = replaced(part, place - count, by)
         count += size
     return out, count
+
+
+@given(st.integers(1, 9), st.sampled_from(ODD))
+def test_a_reply_with_another_value_in_any_place_is_never_taken_for_an_empty_one(place: int, by: Any) -> None:
+    body, _ = replaced(json.loads(RESULTS), place, by)
+    result = judge(Reply(200, json.dumps(body).encode()), read_query("SELECT ?x { ?x ?p ?o }"), 9).result
+    assert result.outcome is not Outcome.EMPTY or body["results"]["bindings"] == []
 
 
 @settings(FUZZ, max_examples=20)

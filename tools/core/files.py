@@ -25,7 +25,11 @@ from triplewise.tools.core.errors import DataError, did_you_mean
 T = TypeVar("T")
 Record = dict[str, Any]
 LONGEST_LINE = 16 * 2**20  # Characters that no line of a text file may have more of
-DEEPEST, MOST_NODES = 200, 500_000  # Nesting and values of a YAML file, those of aliases counted each time
+DEEPEST, MOST_NODES = (
+    200,
+    200_000,
+)  # Nesting, keys and values of a YAML file; those of aliases count each time
+LONGEST_NUMBER = 100  # Characters of a whole number in YAML
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError)
 """What opening or reading a text file may raise."""
 TO_UTF8 = "save it as UTF-8, e.g. by `iconv -f LATIN1 -t UTF-8`"
@@ -94,20 +98,26 @@ def parse_yaml(text: str, path: Path | str) -> YamlDocument:
     loader = None
     try:
         kind, depth = getattr(yaml, "CSafeLoader", yaml.SafeLoader), 0
-        for event in yaml.parse(text, kind):  # deeper ones would overflow the stack of the loader in C
+        too_many = DataError(
+            f"more than {MOST_NODES:,} keys and values, those of aliases counted each time", path
+        )
+        for number, event in enumerate(yaml.parse(text, kind)):
             depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-            if depth > DEEPEST:
+            if depth > DEEPEST:  # it would overflow the stack of the loader in C
                 raise DataError(f"nested more than {DEEPEST} deep", path)
+            if number > MOST_NODES:
+                raise too_many
         loader = kind(text)
         root = loader.get_single_node()
         nodes = [root]
         for node in nodes:
             if len(nodes) > MOST_NODES:  # few lines of aliases can stand for billions of values
-                raise DataError(
-                    f"its aliases stand for more than {MOST_NODES:,} values; write them out", path
-                )
+                raise too_many
             if isinstance(node, yaml.SequenceNode):
                 nodes += node.value
+            elif isinstance(node, yaml.ScalarNode) and node.tag.endswith(":int"):
+                if len(node.value) > LONGEST_NUMBER:
+                    raise DataError("a number too long to be read", path, node.start_mark.line + 1)
             elif isinstance(node, yaml.MappingNode):
                 keys = set()
                 for key, value in node.value:
@@ -115,7 +125,7 @@ def parse_yaml(text: str, path: Path | str) -> YamlDocument:
                         line = key.start_mark.line + 1
                         raise DataError(f"{key.value}: stands twice in one mapping; drop one", path, line)
                     keys.add(key.value if isinstance(key, yaml.ScalarNode) else None)
-                    nodes.append(value)
+                    nodes += (key, value)
         return YamlDocument(None if root is None else loader.construct_document(root), path, root)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # e.g. impossible dates, endless depth
         mark = getattr(error, "problem_mark", None)

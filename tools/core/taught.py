@@ -15,7 +15,7 @@ from typing import Any, Literal
 from platformdirs import user_data_path
 
 from triplewise.tools.core.addresses import without_login
-from triplewise.tools.core.files import writing
+from triplewise.tools.core.files import check_regular, writing
 from triplewise.tools.core.names import normalise
 
 Kind = Literal["ratings", "names"]
@@ -39,6 +39,8 @@ def keep(kind: Kind, source: str | Path | None, **record: Any) -> Path:
     about |= {} if source is None else {"source": graph_key(source)}
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            check_regular(path)
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(about | record) + "\n")
     return path
@@ -67,7 +69,7 @@ def right_answers(source: str | Path) -> tuple[dict[str, Any], ...]:
 def _records(kind: Kind, source: str | Path) -> list[dict[str, Any]]:
     """The whole records of a graph; a line that is damaged is left out."""
     path, key, records = user_data_path("triplewise") / f"{kind}.jsonl", graph_key(source), []
-    for line in path.read_bytes().splitlines() if path.exists() else ():
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
         with suppress(ValueError, TypeError, RecursionError):
             record = {"answer": [], "entities": {}, **json.loads(line)}
             is_whole = all(isinstance(record.get(name), str) for name in TEXTS[kind])

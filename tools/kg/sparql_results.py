@@ -201,13 +201,12 @@ def parse_answer(body: bytes, limit: int) -> tuple[Result, str]:
             if not isinstance(data["boolean"], bool):
                 raise TypeError(f"the boolean is {data['boolean']!r:.40}, neither true nor false")
             return Result.ask(data["boolean"]), remark
-        names = tuple(data["head"]["vars"])
-        if not all(isinstance(name, str) for name in names):
-            raise TypeError("the names of columns are not text")
-        rows = [
-            tuple(_json_term(binding[n]) if n in binding else None for n in names)
-            for binding in data["results"]["bindings"]
-        ]
+        names, bindings = data["head"]["vars"], data["results"]["bindings"]
+        if not (
+            isinstance(names, list) and isinstance(bindings, list) and all(isinstance(n, str) for n in names)
+        ):
+            raise TypeError("columns and rows are no lists, or names of columns no text")
+        rows = [tuple(_json_term(row[n]) if n in row else None for n in names) for row in bindings]
     except RecursionError:
         raise NotResultsError("the JSON is nested too deeply") from None
     except ValueError as error:
@@ -216,7 +215,7 @@ def parse_answer(body: bytes, limit: int) -> tuple[Result, str]:
         raise NotResultsError(what, cut=is_cut) from None
     except (KeyError, TypeError, AttributeError) as error:
         raise NotResultsError(f"the JSON holds no SPARQL results ({error!r})") from None
-    return Result.capped(names, rows, limit), remark
+    return Result.capped(tuple(names), rows, limit), remark
 
 
 def _json_term(cell: Mapping[str, Any]) -> Term:
@@ -229,4 +228,6 @@ def _json_term(cell: Mapping[str, Any]) -> Term:
         return safe_iri(value if ":" in value else f"_:{value}")
     if kind in ("literal", "typed-literal"):
         return canonical(value, cell.get("datatype", XSD + "string"), cell.get("xml:lang", ""))
+    if kind != "triple":
+        raise TypeError(f"a cell of the type {kind!r:.40}")
     return Literal(json.dumps(value), XSD + "string")

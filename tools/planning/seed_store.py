@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from threading import Lock
@@ -123,10 +124,10 @@ def index_seeds(
     part, lock = Path(f"{place}.part"), Path(f"{place}.lock")
     miner = Miner(kg, s.SeedIndex({}, hops))
     chosen = [seed for seeds in groups.values() for seed in miner.choose(seeds)]
-    busy = DataError("another process indexes the seeds of this graph", place)
+    waiting = partial(progress, "waiting for another process that mines them", 0, len(chosen))
     with writing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
-        with exclusive(lock, busy):
+        with exclusive(lock, waiting):
             earlier = (_read(file, whole=False) for file in (part, place) if file.exists())
             done = next((mined for of, mined in earlier if of == about), {})
             write_text(part, "".join([json.dumps(about) + "\n", *map(_line, done, done.values())]))

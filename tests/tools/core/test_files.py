@@ -17,3 +17,9 @@ def test_an_alias_is_refused_before_it_stands_for_billions_of_values() -> None:
     with pytest.raises(DataError, match="alias"):
         parse_yaml("\n".join(lines), "bomb.yaml")
     assert time.monotonic() - start < 1.0
+
+
+@pytest.mark.parametrize("text", ["".join(f"k{n}: 1\n" for n in range(150_000)), "n: 59" + ":59" * 3_000])
+def test_more_than_a_file_of_settings_holds_is_refused(text: str) -> None:
+    with pytest.raises(DataError, match=r"more than 200,000|too long"):
+        parse_yaml(text, "large.yaml")
