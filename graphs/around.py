@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from triplewise.graphs.presets import find_preset
 from triplewise.graphs.trace import whole_trace
 from triplewise.nodes.context import Context
+from triplewise.nodes.converse import Conversation
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import State
 from triplewise.tools.actions import Toolset
@@ -27,9 +28,7 @@ from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.linking.linker import link
 from triplewise.tools.linking.search import Match, node_types, search_kg
-from triplewise.tools.parsing.card import RelationCard, SchemaCard
-from triplewise.tools.parsing.confidence import calibration_for
-from triplewise.tools.parsing.reading import read_question
+from triplewise.tools.parsing.follow_up import Turn, with_names
 from triplewise.tools.pyql.text import read_iri
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.surroundings import closest_relations, facts_by_relation
@@ -38,8 +37,6 @@ DESCRIBED, COUNT_SECONDS, LONGEST_NAME = 30, 5.0, 80
 """Most relations of a description, seconds for counting an entity's facts, and characters of a name given."""
 ENTITIES, HELD, VALUES, NEAR = 2, 8, 3, 3
 """Entities, relations of each, and values of these that are shown where nothing was found; near names."""
-EXAMPLES, TRIED, ROWS = 6, 24, 200
-"""Questions made from a graph, and tried at most; facts read of a relation."""
 
 Side: TypeAlias = tuple[IRI, bool]
 """A relation of an entity, and whether it leaves it."""
@@ -81,6 +78,11 @@ class Cure(BaseModel):
 
     text: str
     command: str
+
+    @classmethod
+    def run(cls, text: str, *arguments: str) -> Cure:
+        """Return a cure that is a command of `triplewise kg`."""
+        return cls(text=text, command=shlex.join(["triplewise", "kg", *arguments]))
 
 
 class Held(BaseModel):
@@ -127,7 +129,7 @@ class ServedGraph:
         """What the graph was opened by, "" for one that has no name."""
         return self.context.kg if isinstance(self.context.kg, str) else ""
 
-    def held(self, state: State) -> Held | None:
+    def held(self, state: State | Conversation) -> Held | None:
         """Return what the graph holds around a question that is not surely answered, and what may help."""
         answer, kg, encoder, source = state.answer, self.kg.session(), self.encoder, self.source
         if answer is None or answer.status not in ("not_found", "unsure") or answer.sql:
@@ -138,7 +140,8 @@ class ServedGraph:
         content = " ".join(w for w in re.findall(r"\w+", rest) if w.lower() not in lexicon().stop)
         uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
         named = " ".join(entity.mention for entity in state.linked).split()
-        words = " ".join(w for w in answer.unaccounted or uncovered if w not in named) or content
+        lost = answer.unaccounted or uncovered or (content.split() if answer.status == "not_found" else ())
+        words = " ".join(w for w in lost if w not in named)
         shape, near, held = kg.profile, tuple[Match, ...](), list[EntityFacts]()
         naming = {shape.short(IRI(p)) for p in (*shape.label_predicates, *shape.type_predicates)}
         try:
@@ -147,20 +150,23 @@ class ServedGraph:
             for linked in state.linked[:ENTITIES]:
                 facts = facts_around(kg, encoder, linked.id, content or state.question, VALUES, HELD)
                 shown = tuple(r for r in facts.relations if r.id not in naming)
-                held.append(facts.model_copy(update={"relations": shown, "notice": ""}))
+                held += [facts.model_copy(update={"relations": shown, "notice": ""})] if shown else []
         except TriplewiseError:
             return None
-        cures, relation = [], next((r.id for facts in held for r in facts.relations), "")
-        if relation and words:
-            text = f'Where a relation means "{words}", give it that name, once and for all'
+        cures, relation = list[Cure](), next((r for facts in held for r in facts.relations), None)
+        if relation is not None and words:
             option = ["--kg", source] if source and source != "demo" else []
-            command = shlex.join(["triplewise", "kg", "name", relation, words, *option])
-            cures.append(Cure(text=text, command=command))
-        elif kg.is_remote and kg.index is None:
-            text = "Names are found in any spelling once they are indexed"
-            cures.append(Cure(text=text, command=shlex.join(["triplewise", "kg", "index", source])))
-        if mention := next((e.mention for e in state.linked), ""):
-            line = {"question": state.question, "answers": ["..."], "entities": [mention]}
+            text = (
+                f'If "{relation.label}", or another of these, is what you call "{words}", let it be called so'
+            )
+            cures.append(Cure.run(text, "name", relation.label, words, *option))
+        if kg.is_remote and kg.index is None and not (relation and words):
+            cures.append(Cure.run("Names are found in any spelling once they are indexed", "index", source))
+        if source and not state.linked:
+            cures.append(Cure.run("See what the graph holds", "info", source))
+        turn = with_names(Turn(state.question, {e.mention: e.id for e in state.linked}), kg)
+        if turn.entities:
+            line = {"question": turn.question, "answers": ["..."], "entities": [*turn.entities][:1]}
             text = "Or answer two such questions in a file, a line of JSON each, and ask with --seeds FILE"
             cures.append(Cure(text=text, command=json.dumps(line, ensure_ascii=False)))
         return Held(words=words, entities=tuple(held), near=near, cures=tuple(cures))
@@ -234,8 +240,13 @@ def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:
 
 
 def name_relation(kg: KnowledgeGraph, source: str, relation: str, name: str) -> tuple[str, Path]:
-    """Give a relation another name; return its id, and where that is kept. Raises `ConfigurationError`."""
-    iri, name = kg.profile.expand(relation, relation=True), " ".join(name.split())
+    """Give a relation, by its id or its only name, another name; return its id, and where that is kept.
+
+    Raises `ConfigurationError`.
+    """
+    named, name = search_kg(kg, relation, {"relation"}), " ".join(name.split())
+    called = [match.id for match in named if match.label == relation]
+    iri = kg.profile.expand(called[0] if len(called) == 1 else relation, relation=True)
     if not name or len(name) > LONGEST_NAME:
         raise ConfigurationError(f"a name needs 1 to {LONGEST_NAME} characters, got {len(name):,}")
     if iri is None or not kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean:
@@ -243,40 +254,3 @@ def name_relation(kg: KnowledgeGraph, source: str, relation: str, name: str) -> 
     place = keep("names", source, relation=kg.profile.short(iri), name=name)
     vocabulary.add_name(kg, kg.profile.short(iri), name)
     return kg.profile.short(iri), place
-
-
-def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
-    """Return questions made from a graph in this process that are answered as the graph has it."""
-    if kg.is_remote or not (schema := SchemaCard.of(kg, encoder)).is_whole:
-        return []
-    questions, least = list[str](), calibration_for(kg).min_confidence
-    for card in schema.relations[:TRIED]:
-        iri = kg.profile.expand(card.id, relation=True)
-        if not card.names or " / " in card.id or card.id.startswith("^") or iri is None:  # a path over two
-            continue
-        made = _value_question(kg, card, iri)
-        readings = read_question(made[0], kg, encoder) if made else ()
-        if made and readings and set(readings[0].values) == made[1] and readings[0].confidence >= least:
-            questions.append(made[0])
-        if len(questions) == EXAMPLES:
-            break
-    return questions
-
-
-def _value_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> tuple[str, set[str]] | None:
-    """Return a question for the value of a relation, or for who has it where it reads like a verb."""
-    label, first, short = card.names[0], card.names[0].partition(" ")[0], kg.profile.short
-    is_verb = first in ("has", "is") or label.rpartition(" ")[2] in lexicon().prepositions
-    rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {relation.n3()} ?o }}", limit=ROWS).rows
-    facts = [(s, o) for s, o in rows if s is not None and o is not None]
-    labels = kg.labels(term for fact in facts for term in fact if isinstance(term, IRI))
-    known = [(s, o) for s, o in facts if s in labels and (o in labels or not is_verb)]
-    if not known or (is_verb and not card.domains):
-        return None
-    subject, value = known[len(known) // 2]
-    if is_verb:
-        be = "" if first.endswith("s") else "is "
-        right = {short(s) for s, o in facts if o == value}
-        return f"Which {card.domains[0].name} {be}{label} {labels[value]}?", right
-    be = "are" if label.endswith("s") and not label.endswith("ss") else "is"
-    return f"What {be} the {label} of {labels[subject]}?", {short(o) for s, o in facts if s == subject}

@@ -31,9 +31,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from triplewise.graphs.around import ServedGraph as ServedGraph
-from triplewise.graphs.around import example_questions, name_relation
+from triplewise.graphs.around import name_relation
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import csv_text
+from triplewise.graphs.examples import example_questions
 from triplewise.graphs.page import render_docs, render_service
 from triplewise.graphs.trace import DOING, trace_of
 from triplewise.nodes.converse import KEPT, Conversation, Exchange, read
@@ -339,7 +340,10 @@ def described() -> dict[str, Any]:
 
 def _failure(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
-        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+        is_unknown = error.detail in ("Not Found", "Method Not Allowed")
+        served = f"{request.method} {request.url.path} is not served; /docs lists what is"
+        detail = served if is_unknown else error.detail
+        return JSONResponse({"error": detail}, error.status_code, error.headers)
     status = 503 if isinstance(error, KGUnavailableError) else 502 if isinstance(error, RunError) else 400
     return JSONResponse({"error": str(error)}, status)
 

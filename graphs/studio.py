@@ -109,6 +109,8 @@ class ServedGraph(CompiledStateGraph[Any, Context, Any, Any]):
                 if name in RESOURCES:
                     setting = {key: setting[key] for key in ("default", "description") if key in setting}
                     setting["enum"] = [*HARMLESS[name], *ALLOWED.get(name, {})]
+                    here = f"A name that the operator allows, under [server.{name}] in {NAME}"
+                    setting["description"] = f"{here}. In Python: {setting['description']}"
                 shown[name] = setting | {"title": f"{group}: {name}"}
         return schema | {"properties": shown | left}
 

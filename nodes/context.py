@@ -186,7 +186,7 @@ class Context:
     def require_model(self, doing: str = "asking a database") -> None:
         """Raise `ConfigurationError` where something takes a language model and there is none."""
         if self.offline:
-            fix = "name one, e.g. --model openai:gpt-4o-mini"
+            fix = "name one as `model`, e.g. openai:gpt-4o-mini"
             raise ConfigurationError(f"{doing} needs a language model; {fix}")
 
     def name_of(self, setting: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from triplewise.guidelines.language import asking_words
@@ -56,7 +56,8 @@ def build_answer(
     answer = replace(answer, note=state.closing_note)
     if calibrate and status == "answered":
         answer = _with_confidence(answer, state, env)
-    shown = list(dict.fromkeys(proof))[:PROOF_LIMIT] if answer.values else []
+    facts = list(dict.fromkeys(proof)) if answer.values else []
+    shown = facts[:PROOF_LIMIT]
     base = base_of(kg)
     if isinstance(base, FederatedKG):  # the proof is to show how the sources are joined, too
         bridges, remark = base.remarks(shown)
@@ -66,7 +67,8 @@ def build_answer(
         answer = replace(answer, proof=tuple(_with_labels(shown, kg)))
     except QueryFailedError as error:
         answer = replace(answer, reason="; ".join(filter(None, (answer.reason, f"{NO_PROOF}: {error}"))))
-    labels = _row_labels(answer.values, kg) if is_table else labels_of(kg, answer.values)
+    written = {o.value: readable(o) for t in facts if isinstance(o := t.object, Literal)}
+    labels = _row_labels(answer.values, kg) if is_table else labels_of(kg, answer.values, written)
     text = sentence(("; ".join(labels),) if is_table and labels else labels) or f"Not found: {answer.reason}."
     if count := sum(bool(fact.fact) for fact in answer.proof):
         were = "was" if count == 1 else "were"
@@ -167,7 +169,10 @@ def doubts(reading: Reading, reason: str = "") -> str:
         words, be = ", ".join(map(repr, reading.uncovered)), "is" if len(reading.uncovered) == 1 else "are"
         near = f" (nearest: {', '.join(reading.nearest)})" if reading.nearest else ""
         reasons.append(f"{words} {be} not covered by any relation of this graph{near}")
-    why = "; ".join(filter(None, reasons)) or "readings like this one are too often wrong"
+    why = (
+        "; ".join(filter(None, reasons))
+        or f"no reading of its words is likely enough to be right (the best: {reading.confidence:.0%})"
+    )
     return f"{reason}; {why}" if reason else why
 
 
@@ -187,11 +192,14 @@ def rivals_of(chosen: Reading, state: State, kg: KnowledgeGraph) -> tuple[Rival,
     return tuple(rivals)
 
 
-def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
-    """Return the readable text of answer values, in their order; numbers are grouped, dates are in words."""
-    values = list(values)
-    if len(values) == 1 and values[0] in YES_NO:
-        return (YES_NO[values[0]],)
+def labels_of(
+    kg: KnowledgeGraph, values: Iterable[str], written: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Return the readable text of answer values, in their order; numbers are grouped, dates are in words.
+
+    `written`: texts of literals whose datatype is known.
+    """
+    values, written = list(values), {**(written or {}), **YES_NO}
     iris = {v: iri for v in values if (iri := kg.profile.expand(v)) is not None}
     labels, texts = kg.labels(iris.values(), partial=True), list[str]()
     for value in values:
@@ -201,6 +209,7 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
         if iri is not None and label and label == kg.profile.local_text(iri):
             index = kg.names if kg.members else kg.index
             label = label if index is not None and index.node(iri) is not None else ""
+        label = label or written.get(value, "")
         if not label and (iri is None or kg.profile.entity_text == "local"):
             is_number = value.lstrip("-").replace(".", "", 1).isdigit()
             number = Literal(value, XSD + ("decimal" if "." in value else "integer"))

@@ -58,6 +58,8 @@ def hold(request: RunRequest, store: Checkpoints) -> None:
 
     from triplewise.graphs.around import ServedGraph
     from triplewise.graphs.chat import build_chat
+    from triplewise.graphs.cli.run import Report
+    from triplewise.nodes.converse import Conversation
 
     is_typed, console = sys.stdin.isatty(), out()
     if is_typed:
@@ -76,7 +78,10 @@ def hold(request: RunRequest, store: Checkpoints) -> None:
                 if start or is_cut_off:
                     with console.status("looking it up") if console.is_terminal else nullcontext():
                         ended = graph.invoke(start, config, context=served.context, durability="sync")
-                    echo(f"{ended['messages'][-1].text}\n")
+                    echo(ended["messages"][-1].text)
+                    if "answer" in ended["messages"][-1].additional_kwargs:
+                        Report(console, served).held(served.held(Conversation.model_validate(ended)))
+                    echo("")
             except KeyboardInterrupt:
                 say("dropped", "notice")
             except (UserError, RunError) as error:

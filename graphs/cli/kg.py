@@ -126,7 +126,9 @@ def _size_of(kg: KnowledgeGraph, folder: Path) -> list[tuple[str, str]]:
         size, names = (f"{read_manifest(folder)[name]:,}" for name in ("triples", "names"))
         return [("triples", size), ("labels", f"{names} names in the index")]
     if isinstance(kg, EndpointKG):
-        names = f"index of {kg.indexed}" if kg.indexed else "no index; make one: triplewise kg index URL"
+        names = (
+            f"index of {kg.indexed}" if kg.indexed else f"no index; make one: triplewise kg index {kg.name}"
+        )
         return [("triples", "not counted: an endpoint may take minutes to"), ("labels", names)]
     counted = kg.query("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }")
     number = counted.rows[0][0] if counted.outcome.ok and counted.rows else None

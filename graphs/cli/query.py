@@ -43,7 +43,7 @@ def search(
     if as_json:
         return echo_json([asdict(m) for m in matches])
     if not matches:
-        say(f"nothing is called like {text!r}")
+        say(f"nothing is called like {text!r}; `triplewise kg info` shows what there is")
         raise typer.Exit(1)
     rows = [(m.kind, m.id, m.label, ", ".join(m.types), m.description) for m in matches]
     return out().print(columns(("kind", "id", "label", "type", "description"), rows))
@@ -101,7 +101,8 @@ def _ask_database(db: str, sql: str, timeout: float, limit: int) -> Result:
     try:
         result = database.select(database.read_select(sql))
     except ActionError as error:
-        raise ConfigurationError(str(error)) from error
+        near = ", ".join(error.detail.get("nearest", ()))
+        raise ConfigurationError(f"{error}{near and f'; nearest: {near}'}") from error
     if not result.outcome.ok:
         raise QueryFailedError(result.outcome, result.message)
     cells = [["" if cell is None else str(cell) for cell in row] for row in result.rows]

@@ -35,7 +35,7 @@ function folded(entries, most, one, many) {
   if (entries.length <= most + 2) return entries; // a button would take as much room
   const rest = entries.slice(most);
   const more = el("button", { type: "button", class: "more" }, `Show ${count(rest.length, "more " + one, "more " + (many || one + "s"))}`);
-  const holder = entries[0].tagName === "LI" ? el("li", { class: "more-row" }, more) : more;
+  const holder = { LI: () => el("li", { class: "more-row" }, more), TR: () => el("tr", {}, el("td", { class: "words", colspan: entries[0].cells.length }, more)) }[entries[0].tagName]?.() || more;
   more.addEventListener("click", () => {
     holder.replaceWith(...rest);
     rest[0].setAttribute("tabindex", "-1");

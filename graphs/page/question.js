@@ -22,7 +22,7 @@ function answerCard(trace, terms) {
     { class: "answer-head" },
     el("h1", { tabindex: "-1" }, trace.question),
     el("p", { class: "badges" }, badge(trace.status === "answered" ? "plain" : "warn", STATUS[trace.status])),
-    el("div", { class: "answers" }, el("div", { class: "card" }, el("h2", {}, "Answer"), answerChips(trace), reason(trace), sureness(trace))),
+    el("div", { class: "answers" }, el("div", { class: "card" }, el("h2", {}, "Answer"), answerChips(trace), readAs(trace, terms), reason(trace), sureness(trace, terms))),
     entities(trace, terms),
     cost(trace.usage, trace.steps),
   );
@@ -43,16 +43,25 @@ function reason(trace) {
   return el("p", { class: "why" }, trace.reason.replace(/^./, (c) => c.toUpperCase()).replace(/([^.!?])$/, "$1."));
 }
 
-function sureness(trace) {
+// How the question was understood, where a reading gave the answer.
+function readAs(trace, terms) {
+  const reading = (trace.readings || [])[trace.followed ?? -1];
+  return reading && trace.answer.length ? el("p", { class: "read-as" }, el("span", { class: "under" }, "Read as "), terms.rule(reading.reading)) : null;
+}
+
+const percent = (share) => (share < 0.005 ? "under 1 %" : `${Math.round(share * 100)} %`);
+
+function sureness(trace, terms) {
   if (typeof trace.confidence !== "number") return null;
-  const percent = (share) => `${Math.round(share * 100)} %`;
-  const rivals = (trace.rivals || []).map((r) => el("li", {}, r.labels.join(", "), ` (${percent(r.confidence)}) `, el("span", { class: "rule" }, r.reading)));
+  const rivals = (trace.rivals || []).map((r) => el("li", {}, r.labels.join(", "), ` (${percent(r.confidence)}) `, el("span", { class: "rule" }, terms.rule(r.reading))));
   return [el("p", { class: "under sure" }, `${percent(trace.confidence)} sure`), rivals.length ? el("details", {}, el("summary", {}, count(rivals.length, "other reading")), el("ol", {}, rivals)) : null];
 }
 
 function entities(trace, terms) {
-  if (!(trace.entities || []).length) return null;
-  const named = trace.entities.map((e) =>
+  // That "Fula" is Fula says nothing.
+  const telling = (trace.entities || []).filter((e) => e.mention !== e.label || !isSame(e.id, e.label) || e.score < 0.995);
+  if (!telling.length) return null;
+  const named = telling.map((e) =>
     el("li", {}, el("q", {}, e.mention), " is ", terms.show(e.id, "topic"), e.score < 0.995 ? el("span", { class: "id" }, ` score ${e.score.toFixed(2)}`) : null));
   return el("ul", { class: "entities", "aria-label": "Entities of the question" }, named);
 }
@@ -62,10 +71,10 @@ function cost(usage, steps) {
   const about = usage.estimated ? "about " : "";
   const tokens = usage.input_tokens + usage.output_tokens;
   const figures = [
-    ["steps", steps.length],
+    [steps.length === 1 ? "step" : "steps", steps.length],
     ["taken back", steps.filter((s) => s.rolled_back).length || null],
-    ["graph queries", usage.queries],
-    ["model calls", usage.calls],
+    [usage.queries === 1 ? "graph query" : "graph queries", usage.queries],
+    [usage.calls === 1 ? "model call" : "model calls", usage.calls],
     ["tokens", usage.calls ? about + tokens.toLocaleString("en") : null],
     ["cost", usage.calls ? money : null],
     ["seconds", usage.seconds < 10 ? usage.seconds.toFixed(2) : usage.seconds.toFixed(0)],
@@ -78,7 +87,7 @@ function planCard(trace, terms) {
   const readings = trace.readings || [], rules = trace.rules || [], dropped = trace.dropped || [];
   if (!readings.length && !rules.length && !dropped.length) return null;
   const cut = trace.cut || {};
-  const read = readings.map((r, i) => el("li", {}, el("div", { class: "rule" }, r.reading), el("p", { class: "under" }, `${r.provenance} · ${Math.round(r.confidence * 100)} % `, i === trace.followed ? badge("plain", trace.picked ? "picked by you" : "followed") : null)));
+  const read = readings.map((r, i) => el("li", {}, el("div", { class: "rule" }, terms.rule(r.reading)), el("p", { class: "under" }, `${r.provenance} · ${percent(r.confidence)} `, i === trace.followed ? badge("plain", trace.picked ? "picked by you" : "followed") : null)));
   const kept = rules.map((rule) => el("li", {}, el("div", { class: "rule" }, terms.rule(rule.rule)), el("p", { class: "under" }, figuresOf(rule))));
   const left = dropped.map((rule) => el("li", {}, el("div", { class: "rule" }, terms.rule(rule.text)), el("p", { class: "under" }, `dropped: ${rule.reason}`)));
   return section(

@@ -11,7 +11,7 @@ const talk = JSON.parse(sessionStorage.getItem("talk") || "null") || { id: Strin
 // Follow a run to its answer: `parameters` are a question, or a run and the reading to go on with.
 function follow(parameters) {
   stop();
-  phases.replaceChildren();
+  phases.replaceChildren(el("li", { "data-phase": "sent", "aria-busy": "true" }, "asking"));
   answer.replaceChildren();
   WELCOME.forEach((id) => (byId(id).hidden = true));
   byId("hint").classList.add("hush");
@@ -46,6 +46,7 @@ function halt() {
 }
 
 function begin({ phase, doing }) {
+  if (phases.firstChild?.dataset.phase === "sent") phases.replaceChildren();
   phases.append(el("li", { "data-phase": phase, "aria-busy": "true" }, doing));
   while (phases.children.length > 6) phases.firstChild.remove();
   say(doing);
@@ -68,7 +69,7 @@ function showAnswer({ run, trace, choices, held, asked, teaches }, isPicked) {
   if (isPicked) Object.assign(trace, { memory: [], steps: [], picked: true });
   const [head, ...rest] = questionView(choices ? { ...trace, rivals: [] } : trace).filter(Boolean);
   head.querySelector(".answers").append(choices ? choiceCard(run, choices, new Terms(trace)) : "");
-  if (held) head.querySelector(".answers").append(heldCard(held, trace.question, teaches));
+  if (held) head.querySelector(".answers").append(heldCard(held, trace, teaches));
   const isRewritten = asked && asked.trim() !== trace.question;
   head.querySelector(".answers").after(
     isRewritten ? el("p", { class: "under" }, "You asked ", el("q", {}, asked), ". ", el("button", { type: "button", class: "more", onclick: () => follow({ question: asked, alone: 1 }) }, "Ask it as it stands")) : "",
@@ -88,7 +89,7 @@ function showAnswer({ run, trace, choices, held, asked, teaches }, isPicked) {
 function choiceCard(run, { readings, meanings }, terms) {
   const pick = (number, ...content) => el("li", {}, el("button", { type: "button", class: "choice", onclick: () => follow({ run, pick: number }) }, ...content));
   const read = readings.map((r) =>
-    pick(r.number, el("strong", {}, r.answers.slice(0, 4).join(", ") || "none", r.answers.length > 4 ? ", …" : ""), el("span", { class: "id" }, ` ${Math.round(r.confidence * 100)} % `), el("span", { class: "rule" }, r.reading)));
+    pick(r.number, el("strong", {}, r.answers.slice(0, 4).join(", ") || "none", r.answers.length > 4 ? ", …" : ""), el("span", { class: "id" }, ` ${percent(r.confidence)} `), el("span", { class: "rule" }, terms.rule(r.reading))));
   const meant = meanings.map((m) => pick(m.number, el("q", {}, m.mention), " is ", el("strong", {}, m.label), el("span", { class: "id" }, ` ${m.id}`), m.description ? el("span", { class: "under" }, ` ${m.description}`) : null));
   const card = section("Not sure. What did you mean?", el("ol", { class: "choices" }, folded(read, 4, "reading"), folded(meant, 4, "meaning")));
   card.classList.add("unsure");
@@ -96,7 +97,7 @@ function choiceCard(run, { readings, meanings }, terms) {
 }
 
 function rating(run, asked, trace) {
-  const bar = el("p", { class: "rating" }, asked);
+  const bar = el("p", { class: "rating" }, el("span", {}, asked));
   const rate = (word) => async () => {
     try {
       const { teaches } = await post("/api/rate", { run, rating: word.toLowerCase() });
@@ -126,19 +127,19 @@ function saves(trace) {
 }
 
 // What the graph does hold where a question found nothing sure, and a form that names one of its relations.
-function heldCard({ words, entities, near, cures }, question, teaches) {
+function heldCard({ words, entities, near, cures }, { question, entities: linked }, teaches) {
   const values = (r) => [r.values.map((v) => v.label).join(", "), r.count > r.values.length ? `, … (${r.count.toLocaleString("en")})` : ""];
   const lists = entities.map(({ entity, relations }) => [
     el("h3", {}, entity.label),
     el("dl", { class: "held" }, relations.map((r) => el("div", {}, el("dt", {}, r.direction === "in" ? `← ${r.label}` : r.label), el("dd", {}, values(r))))),
   ]);
   const alike = near.map((m) => el("li", {}, el("strong", {}, m.label), el("span", { class: "under" }, ` ${m.kind}`)));
-  const relations = [...new Map(entities.flatMap((e) => e.relations).map((r) => [r.id, r.label]))];
+  const relations = words ? [...new Map(entities.flatMap((e) => e.relations).map((r) => [r.id, r.label]))] : [];
   const others = cures.length ? el("details", {}, el("summary", {}, "Other ways"), cures.map((c) => [el("p", { class: "under" }, `${c.text}:`), el("pre", { tabindex: "0" }, el("code", {}, c.command))])) : null;
   return section(
-    entities.length ? "What the graph holds there" : "Nothing in the graph is called so",
+    entities.length ? "What the graph holds there" : linked.length ? "What may help" : "Nothing in the graph is called so",
     lists,
-    entities.length || alike.length ? null : el("p", {}, el("a", { href: "/" }, "See what the graph holds")),
+    entities.length ? null : el("p", {}, el("a", { href: "/" }, "See what the graph holds")),
     alike.length ? [el("p", { class: "under" }, "Called most like it:"), el("ul", { class: "near" }, alike)] : null,
     teaches && relations.length ? nameForm(words, relations, question) : null,
     others,
@@ -146,7 +147,7 @@ function heldCard({ words, entities, near, cures }, question, teaches) {
 }
 
 function nameForm(words, relations, question) {
-  const which = el("select", { "aria-label": "Relation" }, relations.map(([id, label]) => el("option", { value: id }, label)));
+  const which = el("select", { "aria-label": "Relation", required: true }, el("option", { value: "" }, "choose …"), relations.map(([id, label]) => el("option", { value: id }, label)));
   const name = el("input", { type: "text", value: words, required: true, maxlength: 80, "aria-label": "Another name of the relation" });
   const told = el("span", { class: "under", role: "status" });
   const keep = async (event) => {
@@ -197,11 +198,13 @@ async function start() {
   document.documentElement.dataset.started = "yes";
 }
 
+const VALUES = { boolean: "yes or no", string: "text" };
+
 function relationTable(relations) {
   const ends = (shares) => (shares || []).map((s) => s.name).join(", ");
-  const row = (r) => el("tr", {}, el("th", { scope: "row" }, r.names[0], el("small", {}, r.id)), el("td", { class: "words" }, ends(r.domains)), el("td", { class: "words" }, r.kind === "entity" ? ends(r.ranges) : r.kind || ""), el("td", {}, r.facts.toLocaleString("en")));
+  const row = (r) => el("tr", {}, el("th", { scope: "row" }, r.names[0], el("small", {}, r.id)), el("td", { class: "words" }, ends(r.domains)), el("td", { class: "words" }, r.kind === "entity" ? ends(r.ranges) : VALUES[r.kind] || r.kind), el("td", {}, r.facts.toLocaleString("en")));
   const head = ["Relation", "of", "leads to", "facts"].map((name, i) => el("th", { scope: "col", class: i === 1 || i === 2 ? "words" : "" }, name));
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Relations" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, relations.map(row))));
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Relations" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, folded(relations.map(row), 12, "relation"))));
 }
 
 // A button beside a query that turns it into an editor.

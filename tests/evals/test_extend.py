@@ -44,7 +44,7 @@ def test_own_parts_are_named_by_module_and_name(mine: str, tmp_path: Path) -> No
         build_graph("nope")
     with pytest.raises(ConfigurationError, match="no attribute 'SLOW'"):
         build_graph(f"{mine}:SLOW")
-    with pytest.raises(ConfigurationError, match="is no preset, but a Baseline"):
+    with pytest.raises(ConfigurationError, match="is not a preset"):
         build_graph(f"{mine}:UNPLANNED")
     log = run(make_task(f"{mine}:capitals", {"preset": f"{mine}:QUICK"}), log_dir=tmp_path)
     assert scores_of(log)["f1.mean"] == 1.0

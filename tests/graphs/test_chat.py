@@ -132,6 +132,9 @@ def test_on_the_terminal(cli: Cli, state: Path, monkeypatch: pytest.MonkeyPatch)
     assert "Brasília.\n" in done.out
     assert "I cannot tell what is asked" in chat("And when?\n").out
     assert "no unfinished run" in cli("ask", "--resume").err
+    lost = chat("What is the capital of Peru?\nWhat is its zorp?\n").out
+    assert "What the graph holds about Lima" in lost
+    assert '"What is Lima\'s zorp?"' in lost  # as a seed question: no word stands for another
 
 
 def test_an_interrupt_drops_the_message(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,7 +223,10 @@ def test_a_database_is_asked_by_hand(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.split() == ["name,price", "Kettle,25"]
     assert run([*asked, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == [{"name": "Kettle", "price": "25"}]
-    for statement, part in (("DELETE FROM products", "only a SELECT"), ("SELECT x FROM products", "x")):
+    for statement, part in (
+        ("DELETE FROM products", "only a SELECT"),
+        ("SELECT nme FROM products", "nearest: products.name"),
+    ):
         assert run(["query", statement, "--db", str(shop)]) == 2
         assert part in capsys.readouterr().err
     assert run(["ask", "Who?", "--kg", str(shop)]) == 2
@@ -257,5 +260,8 @@ def test_where_nothing_is_found_the_graph_says_what_it_holds(
     typed = shlex.split(command[1])
     assert run(typed) == 0
     assert "is also called" in capsys.readouterr().err
-    assert run(["kg", "name", "nothing", "x"]) == 2
-    assert json.loads((tmp_path / "triplewise" / "names.jsonl").read_text())["name"] == typed[3]
+    assert run(["kg", "name", "Place of Birth", "x"]) == 2
+    assert run(["kg", "name", "place of birth", "x"]) == 0
+    assert capsys.readouterr().err.count("P19 is also called 'x'") == 1
+    kept = (tmp_path / "triplewise" / "names.jsonl").read_text().splitlines()
+    assert json.loads(kept[0])["name"] == typed[3]

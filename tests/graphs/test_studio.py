@@ -195,6 +195,7 @@ def test_the_server_says_what_it_refuses(server: str) -> None:
         ),
         ({"max_step": 3}, "unknown setting 'max_step'; did you mean 'max_steps'"),
         ({"kg": "lost"}, "nowhere.nt: no such knowledge graph"),
+        ({"toolset": "sql"}, "needs a language model; name one as `model`"),
     ):
         run = {"assistant_id": "agent", "input": {"question": "Who wrote Dracula?"}, "context": context}
         reply = httpx.post(f"{server}/runs/wait", json=run, trust_env=False, timeout=CALL_SECONDS).json()
@@ -269,6 +270,7 @@ def test_settings_come_in_groups_with_what_may_be_chosen(monkeypatch: pytest.Mon
     shown = graph.get_context_jsonschema()["properties"]
     assert list(shown)[:2] == ["kg", "profile"]
     assert (shown["kg"]["title"], shown["kg"]["enum"]) == ("Graph: kg", ["demo", "films"])
+    assert shown["kg"]["description"].startswith("A name that the operator allows, under [server.kg]")
     assert shown["toolset"]["enum"][:2] == [None, "pyql"]
     assert shown["max_steps"]["title"] == "Budget: max_steps"
 

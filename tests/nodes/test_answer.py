@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -100,6 +101,33 @@ def test_yes_and_no(object_: str, word: str, context: Context, state: Callable[.
     assert (answer.status, answer.text) == ("answered", word)
     assert bool(answer.proof) is (word == "Yes.")
     assert "ASK" in answer.sparql
+
+
+OWN = """
+@prefix : <http://own.example/id/> . @prefix v: <http://own.example/v/> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:mill a v:Mill ; rdfs:label "Mill" ; v:openedOn "1845-02-17"^^xsd:date ; v:isOpen false ; v:visitors 12500 .
+:barn a v:Mill ; rdfs:label "Barn" ; v:openedOn "1846-02-17"^^xsd:date ; v:isOpen true ; v:visitors 100 .
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "value", "label"),
+    [
+        ("When was Mill opened?", "1845-02-17", "17 February 1845"),
+        ("How many visitors does Mill have?", "12500", "12,500"),
+        ("Is Mill open?", "false", "No"),
+    ],
+)
+def test_literals_read_as_people_write_them_where_ids_are_names(
+    question: str, value: str, label: str, tmp_path: Path
+) -> None:
+    (tmp_path / "own.ttl").write_text(OWN, encoding="utf-8")
+    found: Any = build_graph().invoke({"question": question}, context=Context(kg=str(tmp_path / "own.ttl")))
+    answer = found["answer"]
+    assert (answer.values, answer.labels) == ((value,), (label,))
+    shown = [text for rival in answer.rivals for text in rival.labels]
+    assert not {"true", "false"}.intersection(shown)
 
 
 def test_a_number_is_an_answer_with_a_proof(context: Context, state: Callable[..., State]) -> None:

@@ -78,5 +78,5 @@ def find_part(what: str, given: Any, legal: Mapping[str, Any], kind: Callable[[A
         except (ImportError, AttributeError, SyntaxError) as error:
             raise ConfigurationError(f"{what} {given!r} cannot be imported: {error}") from error
     if not kind(part):
-        raise ConfigurationError(f"{given!r} is no {what}, but a {type(part).__name__}")
+        raise ConfigurationError(f"{given!r} is not a {what} (its type is {type(part).__name__})")
     return part

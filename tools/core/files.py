@@ -174,7 +174,8 @@ def unreadable(path: Path, error: Exception) -> DataError:
     """What opening or reading a text file failed with, and what to do about it."""
     if isinstance(error, UnicodeDecodeError):
         return DataError(f"not UTF-8 text (byte 0x{error.object[error.start]:02x}); {TO_UTF8}", path)
-    return DataError(f"cannot be read to its end: {getattr(error, 'strerror', None) or error}", path)
+    what = "cannot be read" if isinstance(error, FileNotFoundError) else "cannot be read to its end"
+    return DataError(f"{what}: {getattr(error, 'strerror', None) or error}", path)
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:

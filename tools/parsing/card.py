@@ -20,6 +20,7 @@ import numpy as np
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, RDF, XSD, Term, Triple, whole_number
 from triplewise.tools.kg.infer import ENGINE_SPACES
+from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, Outcome, terms_n3
 from triplewise.tools.kg.vocabulary import find_classes, relation_texts, remembered
 from triplewise.tools.language.lexicon import lexicon
@@ -77,6 +78,7 @@ class RelationCard:
         kind: of its values: entity, number, date, boolean or string. unit: of numbers, where a name says it.
         domains, ranges: classes of subjects and of entities at the other end.
         samples: some values in the form that an action takes (`"1999-01-01"^^xsd:date`).
+        shown: the same as people read them.
     """
 
     id: str
@@ -88,6 +90,7 @@ class RelationCard:
     domains: tuple[Share, ...] = ()
     ranges: tuple[Share, ...] = ()
     samples: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.kind:  # of a sample
@@ -96,7 +99,7 @@ class RelationCard:
         ends = f"{', '.join(map(str, self.domains)) or 'anything'} -> {leads or 'anything'}"
         unit = f" in {self.unit}" if self.unit else ""
         back = f"; backwards: {', '.join(self.inverse)}" if self.inverse else ""
-        values = f"; e.g. {', '.join(self.samples)}" if self.samples else ""
+        values = f"; e.g. {', '.join(self.shown)}" if self.shown else ""
         return f"{self.id} {_names(self.names)}: {ends}{unit}, {self.facts:,}{back}{values}"
 
 
@@ -146,7 +149,8 @@ def _names(names: tuple[str, ...]) -> str:
 
 def _relation_card(index: GraphIndex, relation: Relation) -> RelationCard:
     subjects, objects = np.unique(relation.starts).tolist(), np.unique(relation.ends).tolist()
-    words = [word for name in relation.names for word in name.split() if relation.kind == "number"]
+    measured = relation.names if relation.kind == "number" else ()
+    words = [word for name in measured for word in name.partition(" per ")[0].split()]
     values = objects[:: max(1, len(objects) // SAMPLES)][:SAMPLES]
     steps = ((write_iri(iri, index.profile), forward) for iri, forward in relation.path)
     return RelationCard(
@@ -159,6 +163,7 @@ def _relation_card(index: GraphIndex, relation: Relation) -> RelationCard:
         _shares(index, subjects),
         _shares(index, objects) if relation.kind == "entity" else (),
         tuple(write_node(index.terms[i], index.profile) for i in values),
+        tuple(index.label(i) if isinstance(t := index.terms[i], IRI) else readable(t) for i in values),
     )
 
 

@@ -48,6 +48,8 @@ def test_relations_with_names_ends_and_coverage(card: SchemaCard) -> None:
 def test_values_are_shown_as_actions_take_them(card: SchemaCard) -> None:
     climbed = next(r for r in card.relations if "climbed on" in r.names)
     assert climbed.samples == ('"1999-01-01"^^xsd:date',)
+    assert climbed.shown == ("1 January 1999",)
+    assert "e.g. 1 January 1999" in str(climbed)
     assert next(r for r in card.relations if "lies in" in r.names).samples == ("c1",)
 
 

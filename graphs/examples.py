@@ -1,0 +1,91 @@
+"""Questions made from a graph, for its start page: in words of its own, each tried before it is shown."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, zip_longest
+
+from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.language.lexicon import word_list
+from triplewise.tools.parsing.card import RelationCard, SchemaCard
+from triplewise.tools.parsing.confidence import calibration_for
+from triplewise.tools.parsing.reading import read_question
+from triplewise.tools.retrieval.encoder import Encoder
+
+MOST, RELATIONS, CLASSES, ROWS = 6, 24, 2, 200
+"""Questions; relations and classes they are made of at most; facts read of a relation."""
+
+
+def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
+    """Return questions of several forms, made from a graph in this process, that it answers as it has it."""
+    if kg.is_remote or not (schema := SchemaCard.of(kg, encoder)).is_whole:
+        return []
+    questions, least = list[str](), calibration_for(kg).min_confidence
+    made = defaultdict[str, list[tuple[str, set[str]]]](list)
+    for form, question, right in _made_questions(kg, schema):
+        made[form].append((question, right))
+    in_turn = chain.from_iterable(zip_longest(*made.values()))  # the first of each form, then the second ...
+    for question, right in filter(None, in_turn):
+        readings = read_question(question, kg, encoder)
+        if readings and set(readings[0].values) == right and readings[0].confidence >= least:
+            questions.append(question)
+        if len(questions) == MOST:
+            break
+    return questions
+
+
+def _made_questions(kg: KnowledgeGraph, schema: SchemaCard) -> Iterator[tuple[str, str, set[str]]]:
+    """Give questions about relations and classes: form, question, and the values that are right."""
+    for number, card in enumerate(schema.relations[:RELATIONS]):
+        iri = kg.profile.expand(card.id, relation=True)
+        if not card.names or " / " in card.id or card.id.startswith("^") or iri is None:  # a path over two
+            continue
+        rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {iri.n3()} ?o }}", limit=ROWS).rows
+        facts = [(s, o) for s, o in rows if isinstance(s, IRI) and o is not None]
+        labels = kg.labels(term for fact in facts for term in fact if isinstance(term, IRI))
+        if known := [fact for fact in facts if fact[0] in labels]:
+            yield from _relation_questions(card, facts, known[number % len(known)], labels, kg.profile.short)
+    for of in schema.classes[:CLASSES]:
+        several = re.sub("([^aeiou])y$", r"\1ie", of.names[0]).removesuffix("s") + "s"
+        yield "count", f"How many {several} are there?", {str(of.members)}
+
+
+def _relation_questions(
+    card: RelationCard,
+    facts: Sequence[tuple[IRI, Term]],
+    fact: tuple[IRI, Term],
+    labels: Mapping[IRI | Literal, str],
+    short: Callable[[Term], str],
+) -> Iterator[tuple[str, str, set[str]]]:
+    """Give questions about a relation by its label, as a noun or as a verb, and by the degree of numbers."""
+    label, (subject, value), kind = card.names[0], fact, card.domains[0].name if card.domains else ""
+    first, last = label.partition(" ")[0], label.rpartition(" ")[2]
+    are_many = re.search("^(?!.* (in|of) ).*[^s]s$", label)
+    prepositions = word_list("phrase_prepositions")
+    if card.kind == "boolean" and first != "has":
+        yield "whether", f"Is {labels[subject]} {label.removeprefix('is ')}?", {short(value)}
+    elif first in ("has", "is") or last in prepositions:
+        if kind and isinstance(value, IRI) and value in labels:
+            be = "" if first.endswith("s") else "is "
+            right = {short(s) for s, o in facts if o == value}
+            yield "which", f"Which {kind} {be}{label} {labels[value]}?", right
+    elif not (
+        first in prepositions
+        or re.search(r"(ed|ing)\b|^\S*[^s]s ", label)  # sponsored, contains ingredient
+        or (card.kind == "entity" and first == last and are_many)  # keeps
+        or (card.kind == "date" and not re.search("date|year|time|day", last))  # first lit
+    ):
+        be, right = "are" if are_many else "is", {short(o) for s, o in facts if s == subject}
+        yield "what", f"What {be} the {label} of {labels[subject]}?", right
+    if card.kind == "number" and len(card.domains) == 1 and len(facts) < ROWS:
+        with suppress(ValueError):  # not all are numbers
+            most = max(float(o.value) for _, o in facts)
+            right, degree = (
+                {short(s) for s, o in facts if float(o.value) == most},
+                "most" if are_many else "greatest",
+            )
+            yield "most", f"Which {kind} has the {degree} {label}?", right
