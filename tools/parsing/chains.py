@@ -311,7 +311,7 @@ def chain_anchors(
             met = question.index.meet(a.denotation, b.denotation)
             if met and (one.end <= other.start or other.end <= one.start):
                 own, hops = (0.0, 0.0) if a.path == b.path else (b.own, len(b.path) - 1.0)
-                features = [*a.features, ("chain_meet", 1.0), ("chain_own", own), ("chain_hop", hops)]
+                features = [*a.features, ("chain_own", own), ("chain_hop", hops)]
                 covered, query = a.covered | b.covered, And(a.query, b.query)
                 both = replace(a, query=query, denotation=met, covered=covered, features=features)
                 anchors.append(_derivation(question, (one, other), both))

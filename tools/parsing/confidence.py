@@ -39,7 +39,7 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "other_words": (LESS, "rel -rel_lex"),
     "entities_in_part": (LESS, "ent_part ent_fuzzy ent_common"),
     "names_in_full": (MORE, "ent_exact cls_exact rel_exact"),
-    "unlike_classes": (LESS, "cls_cos -cls_cos_value cls_off_head cls_capital"),
+    "unlike_classes": (LESS, "cls_cos -cls_cos_value cls_capital"),
     "foreign_words": (LESS, "skip_foreign"),
     "names_none": (LESS, "names_none"),
     "loose_sets": (LESS, "exists range members"),
@@ -51,11 +51,12 @@ SUMS: Mapping[str, tuple[int, str]] = {
 """Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
 those with - are taken away."""
 FEATURES: Mapping[str, int] = {
-    "share": MORE, "lead": MORE, "fair_share": MORE, "nothing": LESS,
+    "share": MORE, "lead": MORE, "fair_share": MORE, "nothing": LESS, "score": MORE, "answers": EITHER,
     **{name: sign for name, (sign, _) in SUMS.items()},
 }  # fmt: skip
 """All evidence: the share of an answer, its lead over the next one (log odds), its share among those that
-leave no more uncovered, the share of readings without an answer, and the sums."""
+leave no more uncovered, the share of readings without an answer, the score of the best derivation, how many
+answers there are, and the sums."""
 DOUBTS, DOUBTFUL = ("no_evidence",), 0.5
 """Evidence that no other makes up for, and the highest probability with it."""
 MODEL_FEATURES: Mapping[str, int] = {
@@ -102,7 +103,7 @@ def is_answer(features: Features) -> bool:
 
 def trust_features(features: Sequence[Features], ranked: Sequence[Share], place: int = 0) -> dict[str, float]:
     """Return the evidence for the answer at a place of `ranked` (`shares`), by the names of `FEATURES`."""
-    probability, best = ranked[place]
+    probability, best, score = ranked[place]
     rival = max((share.probability for i, share in enumerate(ranked) if i != place), default=0.0)
     uncovered = [_sum(f"{NAMES} {WORDS}", features[share.best]) for share in ranked]
     fair = sum(s.probability for s, words in zip(ranked, uncovered, strict=True) if words <= uncovered[place])
@@ -111,6 +112,8 @@ def trust_features(features: Sequence[Features], ranked: Sequence[Share], place:
         "lead": math.log(probability + 1e-4) - math.log(rival + 1e-4),
         "fair_share": probability / fair,
         "nothing": sum(s.probability for s in ranked if not is_answer(features[s.best])),
+        "score": score,
+        "answers": len(ranked),
         **{name: _sum(parts, features[best]) for name, (_, parts) in SUMS.items()},
     }
     return {name: round(float(found[name]), 6) for name in FEATURES}

@@ -230,7 +230,7 @@ class _Names:
                 several = sorted((r for r, n in counts.items() if n > 1), key=lambda r: (-counts[r], r))
                 for r in several[:2]:
                     question.add(
-                        Category.SET, span, named + f(members=1, members_only=len(several) == 1),
+                        Category.SET, span, named + f(members=1),
                         kind="members", query=Image(((r, -1),), query), mentions=mentions, parts=(anchor,),
                     )  # fmt: skip
         if nodes and not common and (complete or how == "literal"):

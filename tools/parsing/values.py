@@ -35,7 +35,7 @@ def ground_values(question: Question) -> None:
             forms = ("".join(words[end : end + MOST_UNITS]), *words[end : end + units][::-1])  # km/h
             unit = next((lexicon().units[form] for form in forms if form in lexicon().units), "")
             for behind in (end, end + units) if units else (end,):
-                features = f(number=1, number_in_name=in_name and not nodes, number_unit=behind > end)
+                features = f(number=1, number_in_name=in_name and not nodes)
                 given = replace(number, unit=unit)
                 query = Nodes(nodes) if nodes else given
                 question.add(Category.SET, (i, behind), features, kind="value", query=query, meaning=given)
