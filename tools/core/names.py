@@ -42,13 +42,17 @@ class Token:
         return self.text[0] in "'’" and self.text[1:] in ("s", "S")
 
 
+def fold(text: str) -> str:
+    """Lower case without accents, letters of one language as others write them: `Łódź` is `lodz`."""
+    if text.isascii():
+        return text.lower()
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_LETTERS)
+    return unicodedata.normalize("NFC", _COMBINING.sub("", unicodedata.normalize("NFD", folded)))
+
+
 def normalise(text: str) -> str:
     """The form names are compared in: case, accents, punctuation and spacing folded; `$` alone stays."""
-    if text.isascii():
-        folded = text.lower()
-    else:
-        folded = unicodedata.normalize("NFKC", text).casefold().translate(_LETTERS)
-        folded = unicodedata.normalize("NFC", _COMBINING.sub("", unicodedata.normalize("NFD", folded)))
+    folded = fold(text)
     joined = _APOSTROPHE.sub("", folded).replace("&", " and ")
     if joined.isascii():
         spaced = _NOT_WORD.sub(" ", joined)

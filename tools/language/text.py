@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import tantivy
 
-_LETTERS = str.maketrans(
-    {"ß": "ss", "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
-)
+from triplewise.tools.core.names import fold
+
 _TOKEN = re.compile(
     r"""\d+(?:st|nd|rd|th)\b | \d+(?:[.,:]\d+)*          # 2nd, 1,200.5, 10:30
     | (?:(?!n['’]t\b)[^\W\d_])+(?=n['’]t\b) | n['’]t\b     # do|n't
@@ -41,14 +39,6 @@ class Token:
     def capital(self) -> bool:
         """Whether it begins with a capital."""
         return self.text[0].isupper()
-
-
-def fold(text: str) -> str:
-    """Lower case without accents."""
-    if text.isascii():
-        return text.lower()
-    letters = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS))
-    return "".join(c for c in letters if not unicodedata.combining(c)).casefold()
 
 
 def split_name(name: str) -> str:

@@ -16,9 +16,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from triplewise.tools.core.names import fold
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import RelationText
-from triplewise.tools.language.text import fold
 from triplewise.tools.parsing.facts import SCHEMA, SortedFacts, best_names, term_of
 from triplewise.tools.parsing.query import Path, Step
 from triplewise.tools.parsing.relations import Ints, Keep, Nodes, Relation, words_of

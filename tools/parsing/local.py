@@ -17,9 +17,7 @@ from typing import Any, TypeAlias
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Literal, Term, text
 from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches, memory_of, terms_n3
-from triplewise.tools.kg.vocabulary import find_classes
-from triplewise.tools.language.lexicon import lexicon
-from triplewise.tools.language.text import singular, tokens
+from triplewise.tools.parsing.card import classes_called, nouns_of
 from triplewise.tools.parsing.facts import Facts, Pair, is_left_out, merged, term_of, whole_facts
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.retrieval.encoder import Encoder
@@ -34,7 +32,6 @@ PART, LABELLED = 100, 500  # nodes that one query asks for the facts of, and for
 ROWS = 10_000  # of one answer
 NAMESAKES = 2  # classes of one name
 REMEMBERED = 8  # questions whose index is kept
-LONGEST_SPAN = 3  # words of a class's name
 
 Way: TypeAlias = tuple[IRI, IRI, bool]  # A node, a relation of it, and whether the relation leaves the node
 
@@ -92,9 +89,9 @@ class _Neighbourhood:
 
     def read(self, question: str, nodes: Sequence[IRI]) -> Facts:
         """Return what is around some nodes and the classes of a question: six rounds of queries."""
-        spans = _spans(question) if self._profile.type_predicates else []
+        nouns = [noun for _, noun in nouns_of(question)] if self._profile.type_predicates else []
         around = (partial(self._look_around, node) for node in nodes)
-        self._together(*around, *(partial(self._find, span) for span in spans))
+        self._together(*around, *(partial(self._find, noun) for noun in nouns))
         kinds = list(dict.fromkeys(self._kinds))[:CLASSES]
         self._together(*self._values(VALUES), *(partial(self._members, kind) for kind in kinds))
         far = self._spread(nodes)
@@ -125,9 +122,8 @@ class _Neighbourhood:
             kept = [r for r in side if not is_left_out(r.value, self._profile)]
             self._ways += [(node, r, forward) for r in kept[:RELATIONS] if relations.outcome.ok]
 
-    def _find(self, span: str) -> None:
-        with suppress(QueryFailedError):
-            self._kinds += find_classes(self._kg, span)[:NAMESAKES]
+    def _find(self, noun: Sequence[str]) -> None:
+        self._kinds += classes_called(self._kg, noun)[:NAMESAKES]
 
     def _values(self, most: int) -> list[Callable[[], None]]:
         """Tasks that read up to so many facts of each relation that was found."""
@@ -204,14 +200,3 @@ def _named(terms: Iterable[Term]) -> list[IRI]:
 
 def _pair(subject: Term, value: Term) -> Pair:
     return subject.n3().encode(), value.n3().encode()
-
-
-def _spans(question: str) -> list[str]:
-    """Runs of words that a class may be named by, their last word in the singular."""
-    stop, words = lexicon().stop, tokens(question)
-    spans: dict[str, None] = {}
-    for size in range(LONGEST_SPAN, 0, -1):
-        for run in (words[start : start + size] for start in range(len(words) - size + 1)):
-            if not stop.intersection(run) and all(word.isalpha() for word in run):
-                spans[" ".join([*run[:-1], singular(run[-1])])] = None
-    return list(spans)

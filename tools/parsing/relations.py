@@ -13,10 +13,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from triplewise.tools.core.names import fold
 from triplewise.tools.core.terms import IRI, XSD, Literal
 from triplewise.tools.kg.profile import Profile, RelationText, local_name
 from triplewise.tools.language.lexicon import lexicon
-from triplewise.tools.language.text import fold, split_name
+from triplewise.tools.language.text import split_name
 from triplewise.tools.parsing.facts import SortedFacts
 
 Ints: TypeAlias = NDArray[np.int32]
