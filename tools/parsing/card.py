@@ -24,13 +24,13 @@ from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, Outcome, terms_n3
 from triplewise.tools.kg.vocabulary import find_classes, relation_texts, remembered
 from triplewise.tools.language.lexicon import lexicon
-from triplewise.tools.language.text import key, singular, tokenise
+from triplewise.tools.language.text import singular, tokenise, tokens
 from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.linking.search import classes_of
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.relations import Relation
-from triplewise.tools.parsing.vocabulary import Vocabulary
 from triplewise.tools.pyql.text import write_iri, write_node
-from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.surroundings import NearbyFact, closest_relations
 
 SAMPLES, ENDS, NAMES = 3, 3, 5  # values, classes at either end, and names that a line shows of a relation
@@ -40,7 +40,7 @@ RARE, SEVERAL = 0.05, 3  # share of members below which a relation is rare; valu
 CLASSES, SPAN = 3, 3  # classes of a question, and words of a class's name
 # Not the IRI of a datatype, which some graphs hold in place of a value.
 _IS_VALUE = f"!(isIRI(?_y) && (STRSTARTS(STR(?_y), '{XSD}') || ?_y = <{RDF}langString>))"
-ALIKE = 0.58  # least cosine of a noun and the name of a class that it may mean
+COMPARED, ALIKE = 200, 0.58  # classes of a graph up to which nouns are compared by meaning; the least cosine
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class SchemaCard:
         classes = list[ClassCard]()
         for c, of in enumerate(index.classes):
             if of.real and of.iri is not None:
-                members, iri = index.members[c], write_iri(of.iri, index.profile)
+                members, iri = index.members(c), write_iri(of.iri, index.profile)
                 sample = next((write_node(index.terms[i], index.profile) for i in members), "")
                 classes.append(ClassCard(iri, of.names, len(members), sample))
         relations = (_relation_card(index, relation) for relation in index.rels)
@@ -232,14 +232,13 @@ def named_classes(
         is_part = any(a <= place[0] and place[1] <= b and (a, b) != place for a, b in named)
         if not is_part and (place not in named or question[slice(*place)].islower()):
             nouns[place] = noun
-    index = None if kg.is_remote else GraphIndex.whole(kg, encoder)
-    if index is None:
-        kg.together([partial(classes_called, kg, noun) for noun in nouns.values()])  # kept for what follows
+    if kg.index is None:
+        kg.together([partial(_called, kg, noun, None) for noun in nouns.values()])  # kept for what follows
     found = dict[tuple[int, int], IRI]()
     for (start, end), noun in nouns.items():
         if not any(start < b and a < end for a, b in found):
             is_linked = any(start < b and a < end for a, b in named)
-            if nodes := classes_called(kg, noun) if index is None else _called(index, noun, not is_linked):
+            if nodes := _called(kg, noun, None if is_linked else encoder):
                 found[start, end] = nodes[0]
     return {node: place for place, node in sorted(found.items(), key=itemgetter(0))[:CLASSES]}
 
@@ -263,23 +262,25 @@ def classes_called(kg: KnowledgeGraph, noun: Sequence[str]) -> Sequence[IRI]:
     return ()
 
 
-def _called(index: GraphIndex, noun: Sequence[str], is_loose: bool) -> Sequence[IRI]:
-    """Return the classes of a name, the one with the most members first.
+def _called(kg: KnowledgeGraph, noun: Sequence[str], encoder: Encoder | None) -> Sequence[IRI]:
+    """Return the classes of a name, the one with the most members first."""
+    if kg.index is None:
+        return classes_called(kg, noun)
 
-    If `is_loose`, also one by its last word or by meaning.
-    """
-    vocabulary, classes = Vocabulary.of(index), index.classes
+    def read() -> list[tuple[list[str], IRI]]:
+        named = ((tokens(entry.names[0]), kg.profile.expand(entry.id)) for entry in classes_of(kg))
+        return [([*name[:-1], singular(name[-1])], node) for name, node in named if name and node is not None]
 
-    def named(numbers: Iterable[int]) -> list[IRI]:
-        ranked = sorted(numbers, key=lambda c: (-len(index.members[c]), c))
-        return [iri for c in ranked if (iri := classes[c].iri) is not None]
-
-    if (exact := named(vocabulary.by_stems.get(key(noun), ()))) or len(noun) > 1 or not is_loose:
-        return exact
-    if heads := named(vocabulary.by_head.get(noun[0], ())):
+    names = remembered(kg, "vocabulary", "classes by name", read)
+    if exact := [node for name, node in names if name == noun]:
+        return exact if len(exact) == 1 else sorted(exact, key=lambda c: -class_card(kg, c).members)
+    if len(noun) > 1 or encoder is None or not 0 < len(names) <= COMPARED:
+        return ()
+    if heads := [node for name, node in names if name[-1] == noun[0]]:
         return heads if len(heads) == 1 else ()
-    cosines = vocabulary.classes.similarity(index.encode(noun))[0]
-    return named(np.flatnonzero((cosines >= ALIKE) & (cosines == cosines.max(initial=0.0))).tolist())
+    vectors = vectors_of(kg, encoder).vectors([" ".join(name) for name, _ in names], encoder)
+    cosines = vectors @ encoder.encode([noun[0]])[0]
+    return [names[int(np.argmax(cosines))][1]] if cosines.max() >= ALIKE else ()
 
 
 def class_card(kg: KnowledgeGraph, node: IRI) -> LocalCard:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from heapq import nlargest
 from itertools import pairwise
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +21,6 @@ from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.parsing.facts import SCHEMA, SortedFacts, best_names, term_of
 from triplewise.tools.parsing.query import Path, Step
 from triplewise.tools.parsing.relations import Ints, Keep, Nodes, Relation, words_of
-
-T = TypeVar("T")
 
 WIDTH, PATHS = 200, 8  # first steps that are made longer, and paths that are given
 MANY_CLASSES = 4  # classes of one set of nodes that paths are looked for from and to
@@ -38,18 +35,6 @@ class Class:
     real: bool  # of entities, not literals
     iri: IRI | None = None  # where the graph names it
     steps: tuple[Step, ...] = ()  # where it does not: what leads to its members, which have no other class
-
-
-class Lazy(dict[int, T]):
-    """Values by number, each made when it is first asked for."""
-
-    def __init__(self, make: Callable[[int], T]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, number: int) -> T:
-        made = self[number] = self._make(number)
-        return made
 
 
 class Classes:
@@ -82,7 +67,7 @@ class Classes:
             groups.append([len(own)])
             own.append(nodes)
         self._relations, self._groups, self.own = relations, groups, [len(nodes) for nodes in own]
-        self.members: Lazy[Nodes] = Lazy(
+        self.members: Callable[[int], Nodes] = cache(
             lambda c: keep(frozenset().union(*(own[sub].tolist() for sub in groups[c])))
         )
         # The classes of node i, one after the other: flat[begin[i] : begin[i + 1]].
@@ -94,7 +79,7 @@ class Classes:
         found, begin = self._flat.tolist(), self._begin.tolist()
         of_nodes = (tuple(found[a:b]) for a, b in pairwise(begin))
         self.types = [same.setdefault(of, frozenset(of)) for of in of_nodes]
-        self.steps: Lazy[dict[Step, dict[int, float]]] = Lazy(self._steps_from)
+        self.steps = cache(self._steps_from)
         self.paths = lru_cache(KEPT_PATHS)(self._paths)
         self._around = lru_cache(KEPT_ENDS)(self._steps_around)
 
@@ -119,7 +104,7 @@ class Classes:
         """The classes that some lead to: by what, and the share of members that can take it."""
         found: dict[int, dict[Step, float]] = defaultdict(dict)
         for c in classes:
-            for step, ends in self.steps[c].items():
+            for step, ends in self.steps(c).items():
                 for end, share in ends.items():
                     found[end][step] = max(share, found[end].get(step, 0.0))
         return dict(found)
@@ -157,7 +142,7 @@ class Classes:
     def _steps_from(self, c: int) -> dict[Step, dict[int, float]]:
         """The steps from a class to others, with the share of its members that can take each."""
         found: dict[Step, dict[int, float]] = {}
-        size = max(len(self.members[c]), 1)
+        size = max(len(self.members(c)), 1)
         for sub in self._groups[c]:
             low, high = np.searchsorted(self._links[0], [sub, sub + 1])
             rows = zip(*(column[low:high].tolist() for column in self._links[1:]), strict=True)

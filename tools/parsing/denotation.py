@@ -59,8 +59,7 @@ def _members(query: q.Set, index: GraphIndex) -> frozenset[int]:
         case q.Number():
             return _literals_of(query, index)
         case q.Members(cls):
-            of_class: frozenset[int] = index.members[cls]
-            return of_class
+            return index.members(cls)
         case q.Having(path):
             first, direction = path[0]
             ends = index.rels[first].subjects if direction == 1 else index.rels[first].objects

@@ -99,10 +99,12 @@ class _Neighbourhood:
         self._together(*outgoing, *(partial(self._incoming, part) for part in batches(far[:BACK], BACK)))
         self._together(*self._values(INTO))
         named = _named(t for pairs in self._facts.values() for pair in pairs for t in pair)
-        self._together(*(partial(self._types, part) for part in batches(named, LABELLED)))
+        types = partial(self._linked, self._profile.type_predicates, IRI)
+        self._together(*(partial(types, part) for part in batches(named, LABELLED)))
         found = list(dict.fromkeys(self._kinds))
         labels = (partial(self._label, part) for part in batches(dict.fromkeys((*named, *found)), LABELLED))
-        self._together(*labels, partial(self._aliases, [*nodes, *found[: LABELLED - NODES]]))
+        aliased = [*nodes, *found[: LABELLED - NODES]]
+        self._together(*labels, partial(self._linked, self._profile.alias_predicates, Literal, aliased))
         facts = {p.value: {_pair(s, o) for s, o in pairs} for p, pairs in self._facts.items()}
         for relation, extra in self._extra.items():
             facts[relation] = facts.get(relation, set()) | extra
@@ -169,28 +171,19 @@ class _Neighbourhood:
         rows = self._rows(sparql)
         self._ways += [(x, p, False) for x, p in rows if not is_left_out(p.value, self._profile)]
 
-    def _linked(self, nodes: Sequence[IRI], links: Sequence[str]) -> list[tuple[IRI, Term]]:
-        """What some relations lead to from nodes: pairs of node and value."""
+    def _linked(self, links: Sequence[str], of: type[IRI] | type[Literal], nodes: Sequence[IRI]) -> None:
+        """What some relations, read as one, lead to from nodes: classes or names."""
         path = "|".join(IRI(p).n3() for p in links)
         sparql = f"SELECT ?x ?y WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?x {path} ?y }}"
-        rows = self._rows(sparql) if nodes and links else ()
-        return [(x, y) for x, y in rows if isinstance(x, IRI) and y is not None]
-
-    def _types(self, nodes: Sequence[IRI]) -> None:
-        for x, c in self._linked(nodes, self._profile.type_predicates):
-            if isinstance(c, IRI):
-                self._extra[self._profile.type_predicates[0]].add(_pair(x, c))
-                self._kinds.append(c)
+        for x, y in self._rows(sparql) if nodes and links else ():
+            if isinstance(x, IRI) and isinstance(y, of):
+                self._extra[links[0]].add(_pair(x, y))
+                self._kinds += [y] if isinstance(y, IRI) else []
 
     def _label(self, nodes: Sequence[IRI]) -> None:
         labels = self._kg.labels(nodes, partial=True).items()
         names = {_pair(node, text(label, self._profile.language)) for node, label in labels}
         self._extra[self._profile.label_predicates[0]] |= names
-
-    def _aliases(self, nodes: Sequence[IRI]) -> None:
-        for node, name in self._linked(nodes, self._profile.alias_predicates):
-            if isinstance(name, Literal):
-                self._extra[self._profile.alias_predicates[0]].add(_pair(node, name))
 
 
 def _named(terms: Iterable[Term]) -> list[IRI]:

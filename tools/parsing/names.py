@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import cast
 
@@ -124,37 +124,27 @@ class _Names:
     ) -> None:
         """All words of a name within a window ("Kobe Bean Bryant"), or a rare part of one (a surname); where
         words were corrected, all words of a name with one of these."""
+        at = defaultdict[int, dict[str, list[int]]](dict)  # node -> words of its names -> their places
+        for i, word in enumerate(words):
+            for piece in {singular(word), *(singular(part) for part in split_name(word).split())}:
+                nodes = self._index.named.by_word.get(piece, ())
+                for node in nodes if len(nodes) <= COMMON_WORD else ():
+                    at[node].setdefault(piece, []).append(i)
         found = defaultdict[tuple[Span, str], set[int]](set)
-        for node, places, is_part, span in self._names_around(words):
-            if span is not None and (changed is None or not changed.isdisjoint(places)):
-                found[span, hows[0]].add(node)
-            elif span is None and is_part and changed is None:
+        for node, placed in at.items():
+            need = {singular(word) for word in self._index.named.words[node]}
+            places = sorted({place for some in placed.values() for place in some})
+            if placed.keys() >= need and len(need) > 1 and places[-1] - places[0] < len(need) + 3:
+                if changed is None or not changed.isdisjoint(places):
+                    found[(places[0], places[-1] + 1), hows[0]].add(node)
+            elif len(need) > len(placed) and changed is None:
                 gaps = (i for i, (a, b) in enumerate(pairwise(places), 1) if b - a > 1)
                 run = places[: next(gaps, len(places))]
                 if any(self._is_rare(i) for i in run):
                     found[(run[0], run[-1] + 1), hows[1]].add(node)
-        for (span, how), nodes in sorted(found.items(), key=lambda item: item[0][1] == "part"):
+        for (span, how), named in sorted(found.items(), key=lambda item: item[0][1] == "part"):
             if not any(covers(other, span) for other in self._hit):
-                self._add(span, self._best_known(nodes) if how == "part" else nodes, how)
-
-    def _names_around(self, words: Sequence[str]) -> Iterator[tuple[int, list[int], bool, Span | None]]:
-        """Nodes whose names have words of the question.
-
-        Each with the places of these words, whether they are only a part of the name, and the span of a name
-        of several words that all stand near each other.
-        """
-        found = defaultdict[int, dict[str, list[int]]](dict)
-        for i, word in enumerate(words):
-            for piece in {singular(word), *(singular(part) for part in split_name(word).split())}:
-                nodes = self._index.named.by_word.get(piece, ())
-                if len(nodes) <= COMMON_WORD:
-                    for node in nodes:
-                        found[node].setdefault(piece, []).append(i)
-        for node, at in found.items():
-            need = {singular(word) for word in self._index.named.words[node]}
-            places = sorted({place for some in at.values() for place in some})
-            near = need <= set(at) and len(need) > 1 and places[-1] - places[0] < len(need) + 3
-            yield node, places, len(need) > len(at), (places[0], places[-1] + 1) if near else None
+                self._add(span, self._best_known(named) if how == "part" else named, how)
 
     def _best_known(self, nodes: Iterable[int]) -> list[int]:
         """What a part of a name may mean: one of few nodes, or one far better known than all others."""
@@ -224,7 +214,7 @@ class _Names:
             anchor = question.add(Category.SET, span, features, kind=kind, query=query, mentions=mentions)
             if kind == "entity" or term.value.islower():
                 # What stands in a relation to it, its name used as a noun: a Honda, the strikers.
-                back = {r for c in index.types[node] for r, way in index.steps[c] if way == -1}
+                back = {r for c in index.types[node] for r, way in index.steps(c) if way == -1}
                 counts = {r: len(index.rels[r].inv.get(node, ())) for r in back}
                 named = f(members_value=kind == "literal")
                 several = sorted((r for r, n in counts.items() if n > 1), key=lambda r: (-counts[r], r))

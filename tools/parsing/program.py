@@ -348,7 +348,7 @@ class _Writer:
             self.program = self.program.add_union(*ways)
         relations = [(self.index.rels[r], direction) for r, direction in cls.steps]
         ends = [r.objects if direction > 0 else r.subjects for r, direction in relations]
-        if len(self.index.members[number]) < len(frozenset().union(*ends)):
+        if len(self.index.members(number)) < len(frozenset().union(*ends)):
             for predicate in self.profile.type_predicates:
                 self.program = self.program.add_not([Fact(target, IRI(predicate), self.fresh("type"))])
 

@@ -74,7 +74,7 @@ def nodes(index: GraphIndex, *labels: str) -> frozenset[int]:
 
 def members(index: GraphIndex, name: str) -> set[str]:
     c = next(c for c, of in enumerate(index.classes) if name in of.names)
-    return {index.label(i) for i in index.members[c]}
+    return {index.label(i) for i in index.members(c)}
 
 
 def test_relations_have_all_their_names_and_kinds(animals: GraphIndex) -> None:
@@ -169,7 +169,7 @@ def test_paths_between_classes(animals: GraphIndex) -> None:
 def test_a_superclass_leads_where_its_subclasses_lead(animals: GraphIndex) -> None:
     animal = next(c for c, of in enumerate(animals.classes) if "animal" in of.names)
     person = next(c for c, of in enumerate(animals.classes) if "person" in of.names)
-    assert animals.steps[animal][relation(animals, "ownedBy").i, 1] == {person: 1.0}
+    assert animals.steps(animal)[relation(animals, "ownedBy").i, 1] == {person: 1.0}
 
 
 def test_results_of_earlier_questions_are_forgotten(animals: GraphIndex) -> None:

@@ -102,7 +102,7 @@ def test_a_local_index_has_what_lies_around_the_entities(demo: LocalKG) -> None:
 
 def test_a_local_index_has_the_classes_of_the_question_by_any_name(demo: LocalKG) -> None:
     index = local_index(demo, open_encoder(), "How many moons does Mars have?", [MARS])
-    assert any("moon" in of.names and index.members[c] for c, of in enumerate(index.classes))
+    assert any("moon" in of.names and index.members(c) for c, of in enumerate(index.classes))
 
 
 def test_a_local_index_of_an_endpoint_takes_few_round_trips(endpoint: EndpointKG, proxy: Proxy) -> None:
