@@ -9,8 +9,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
-from triplewise.tools.core import overlap
-from triplewise.tools.language import text as language
+from triplewise.tools.core import names, overlap
 
 ColumnKind = Literal["text", "number", "date", "boolean", "other"]
 Value = str | int | float | bool | None
@@ -43,7 +42,7 @@ def read_date(text: str) -> str | None:
 
 def fold(text: str) -> str:
     """Text without case, accents, and outer or repeated spaces."""
-    return " ".join(language.fold(text).split())
+    return " ".join(names.fold(text).split())
 
 
 def kind_of(cells: Iterable[Value]) -> ColumnKind | None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triplewise.tools.language.lexicon import root
-from triplewise.tools.language.text import fold, key, singular, split_name, tokenise, tokens
+from triplewise.tools.core.names import fold
+from triplewise.tools.language.text import key, singular, split_name, tokenise, tokens
 
 
 @pytest.mark.parametrize(
