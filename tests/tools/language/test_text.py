@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.language.lexicon import root
 from triplewise.tools.core.names import fold
+from triplewise.tools.language.lexicon import root
 from triplewise.tools.language.text import key, singular, split_name, tokenise, tokens
 
 
