@@ -26,7 +26,7 @@ from triplewise.tools.core.terms import IRI, Literal, whole_number
 from triplewise.tools.kg import KnowledgeGraph, vocabulary
 from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.language.lexicon import lexicon
-from triplewise.tools.linking.linker import link
+from triplewise.tools.linking.linker import exists, link
 from triplewise.tools.linking.search import Match, node_types, search_kg
 from triplewise.tools.parsing.follow_up import Turn, with_names
 from triplewise.tools.pyql.text import read_iri
@@ -180,8 +180,7 @@ class ServedGraph:
 def find_entity(kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:
     """Return the entity of an id or a name. Raises `ConfigurationError` if there is none."""
     node, others = read_iri(text, kg.profile), tuple[Named, ...]()
-    exists = "ASK {{ {{ {0} ?p ?o }} UNION {{ ?s ?q {0} }} }}"
-    if node is None or not kg.query(exists.format(node.n3())).boolean:
+    if node is None or not exists(kg, node):
         (linked,) = link(text, kg, {text: None})
         node = read_iri(linked.id, kg.profile)
         assert node is not None, "what is linked by its name is not a literal"

@@ -26,8 +26,7 @@ def link(state: State, runtime: Runtime[Context]) -> Update:
     env, slot = environment(runtime), slot_of(state.question)
     # In a slot (`entity [SEP] relation`) only the first part is a mention, marked as one by brackets.
     question = state.question if slot is None or state.entities else f"[{slot[0]}]"
-    is_wide = not env.context.offline  # a model chooses among what is offered
-    return begin(link_mentions(question, env.kg, state.entities, env.encoder, is_wide))
+    return begin(link_mentions(question, env.kg, state.entities, env.encoder))
 
 
 def given(state: State, runtime: Runtime[Context]) -> Update:

@@ -15,6 +15,8 @@ _MARK = r"[^\x00-\u02ff\s\w\u2000-\u2bff\u3000-\u303f\ufe10-\uffef]"
 """Vowel signs and the like, which are not word characters to `re` but occur within words."""
 _TOKEN = re.compile(rf"['’](?:s|S)\b|[^\W_](?:[^\W_]|{_MARK})*|[^\w\s]+|_+")
 MOST_WORDS = 24  # Longer names are not looked for in a question
+BRACKETS = re.compile(r"\[([^\[\]]+)\]")
+QUOTES = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,12 @@ def spans(question: str, most_words: int = MOST_WORDS) -> Iterator[Span]:
     for token in parts:
         if not token.word and not token.possessive:
             yield span_at(question, token.start, token.end)
+
+
+def marked(pattern: re.Pattern[str], question: str) -> tuple[Span, ...]:
+    """What stands in `BRACKETS` or in `QUOTES`."""
+    places = (match.span(match.lastindex or 0) for match in pattern.finditer(question))
+    return tuple(span for place in places if (span := span_at(question, *place)).norm)
 
 
 def span_at(question: str, start: int, end: int) -> Span:

@@ -1,4 +1,4 @@
-"""Entity linking: which nodes of the KG a question speaks of.
+"""Entity linking: which nodes of the KG a question mentions.
 
 Names are found by the label index: exact spans first, near names for what is quoted or capitalised and
 matched none. A span weighs more the rarer its words are, and where capitals agree with the label; words that
@@ -10,38 +10,33 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import takewhile, zip_longest
 from typing import NamedTuple
 
 import numpy as np
-from rapidfuzz.distance import Prefix
 
 from triplewise.tools.core.errors import QuestionError
-from triplewise.tools.core.names import Span, normalise, span_at, tokens
+from triplewise.tools.core.names import BRACKETS, QUOTES, Span, marked, normalise, span_at, tokens
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.labels import Entry, SpanMatch, similarity
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import singulars
 from triplewise.tools.language.lexicon import grammar_of, word_list
-from triplewise.tools.linking.search import class_words, search_kg
+from triplewise.tools.linking.search import class_words
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
-_NEAR, _NEARER = 0.79, 0.87
-"""Least score of a near name that is taken for a mention, and of one a part of which is a name in full."""
-_BETTER_KNOWN = 3.0  # how many times better known (log scale) a longer name must be than the exact one
-_TEN_TIMES = math.log(10)  # how much better known at least, if `wide`
-_STEM, _ENDING = 6, 4  # letters of a stem at least, and of what is behind it at most
+_MARKED, _UNMARKED = 0.79, 0.87  # least score of a near name, where a mention is marked and where it is not
+_BETTER_KNOWN, _TEN_TIMES = 3.0, math.log(10)
+"""How many times better known (log scale), or by how much, a longer name must be than the exact one."""
 _LEAST_LETTERS, _KEPT = 4, 5  # of texts with few near names, and candidates kept of a mention
 _CONTEXT, _IN_CONTEXT = 0.3, 6  # weight of the question in the choice of a node; nodes compared with it
 _TAKEN, _DOUBTFUL = 0.75, 0.2
-"""A span of the first weight is a mention, one below the second never; between them if there is no other."""
-_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
-_QUOTES = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
+"""From the first weight on a span is a mention; from the second on, where there is no other."""
 _JOINING = re.compile(r"of|the|and|de|la|von|van|der|du|da|in|for|on|to|[-.&']|['’]s", re.IGNORECASE)
 _VALUE = {"function": 0.05, "common": 0.3, "number": 0.6, "other": 1.0}
 
@@ -84,20 +79,18 @@ def link(
     kg: KnowledgeGraph,
     given: Mapping[str, str | None] | None = None,
     encoder: Encoder | None = None,
-    wide: bool = False,
 ) -> tuple[LinkedEntity, ...]:
     """Link the entities of a question, most certain first; mentions may stand in [brackets] or "quotes".
 
     Nothing but `given` is linked where that names entities: mention -> id or typed literal, or None to have
     it linked. The encoder chooses among nodes of one name by the context. Raises `QuestionError` for an id or
     mention that the graph does not know, `KGUnavailableError` where one without index does not answer.
-    `wide`, with an index: also better known nodes of a longer name, and names that share a word's stem.
     """
-    linker = _Linker(kg, question, encoder, wide and kg.index is not None)
+    linker = _Linker(kg, question, encoder)
     if given:
         return tuple(linker.given(mention, id_) for mention, id_ in given.items())
-    marked = [m for span in _marked(_BRACKETS, question) if (m := linker.named(span)) is not None]
-    return tuple(linker.linked(mention) for mention in marked or linker.mentions())
+    bracketed = [m for span in marked(BRACKETS, question) if (m := linker.named(span)) is not None]
+    return tuple(linker.linked(mention) for mention in bracketed or linker.mentions())
 
 
 def candidate_nodes(question: str, kg: KnowledgeGraph, encoder: Encoder | None = None) -> tuple[IRI, ...]:
@@ -109,7 +102,7 @@ def candidate_nodes(question: str, kg: KnowledgeGraph, encoder: Encoder | None =
 
 def without_brackets(question: str) -> str:
     """Return the question without the brackets around its mentions."""
-    return _BRACKETS.sub(r"\1", question)
+    return BRACKETS.sub(r"\1", question)
 
 
 def kind_of(word: str, question: str, profile: Profile) -> str:
@@ -123,12 +116,22 @@ def kind_of(word: str, question: str, profile: Profile) -> str:
     return "number" if word.isdigit() else "other"
 
 
+def exists(kg: KnowledgeGraph, term: Term) -> bool:
+    """Return whether a graph has a node or a literal."""
+    by_id = kg.profile.entity_text == "local"  # ids read as names, whether or not they exist
+    if not by_id and term in kg.labels([term]):  # what has a label exists; it is needed anyway
+        return True
+    node = term.n3()
+    subject = "" if isinstance(term, Literal) else f"{{ {node} ?p ?o }} UNION "
+    return kg.query(f"ASK {{ {subject}{{ ?s ?q {node} }} }}").boolean is True
+
+
 class _Linker:
     """Links the mentions of one question; `_cased`: it has capitals behind its first word (end: `_first`)."""
 
-    def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder | None, wide: bool) -> None:
+    def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder | None) -> None:
         self._kg, self._names, self._text, self._classes = kg, kg.names, question, class_words(kg)
-        self._encoder, self._quoted, self._wide = encoder, _marked(_QUOTES, question), wide
+        self._encoder, self._quoted = encoder, marked(QUOTES, question)
         self._near = partial(self._names.search, limit=20, near=True)
         first = next((token for token in tokens(question) if token.word), None)
         self._first = first.end if first else 0
@@ -149,31 +152,15 @@ class _Linker:
                 result.append(mention)
         result = result or [m for m in ranked[:1] if m.weight >= _DOUBTFUL]
         for run in self._unnamed_runs(result):
-            inside = [m for m in result if _overlap(m.span, run)]
-            if any(m.span.start <= run.start and run.end <= m.span.end for m in inside):
-                continue
-            # Nearer where it displaces one in full, or is one plain word.
-            plain = not self._cased and " " not in run.norm
-            strong = plain or any(m.weight >= _TAKEN for m in inside)
-            if close := self._close(run.text, _NEARER if strong else _NEAR):
+            is_covered = any(m.span.start <= run.start and run.end <= m.span.end for m in result)
+            if not is_covered and (close := self._close(run.text, _UNMARKED)):
                 result = [*(m for m in result if not _overlap(m.span, run)), _Mention(run, close, 1.5)]
         sure = [m for m in result if m.weight >= _TAKEN]
-        taken = sorted(sure or result, key=lambda m: -m.weight)
-        return (*taken, *(self._of_stems(taken) if self._wide else ()))
-
-    def _of_stems(self, taken: Sequence[_Mention]) -> Iterator[_Mention]:
-        """Names that share the stem of a word that nothing is called by: `buddhist`, Buddhism."""
-        for word in (span_at(self._text, t.start, t.end) for t in tokens(self._text)):
-            is_free = not any(_overlap(word, mention.span) for mention in taken)
-            near = self._near(word.norm) if is_free and self._kind(word.norm) == "other" else ()
-            alike = tuple(c.entry for c in near if _has_stem(c.entry, word.norm))
-            is_name = alike and all(c.kind == "fuzzy" for c in near)
-            if is_name and not search_kg(self._kg, word.norm, ("class", "relation")):
-                yield _Mention(word, alike, 0.0)
+        return tuple(sorted(sure or result, key=lambda m: -m.weight))
 
     def named(self, span: Span) -> _Mention | None:
         """Return a span that is known to be a mention, with the nodes of that name or a near one."""
-        entries = self._names.exact(span.text) or self._close(span.text, _NEAR)
+        entries = self._names.exact(span.text) or self._close(span.text, _MARKED)
         return _Mention(span, entries, 10.0) if entries else None
 
     def linked(self, mention: _Mention) -> LinkedEntity:
@@ -204,12 +191,9 @@ class _Linker:
             EntityCandidate(short(e.iri), e.label, round(min(s, 1.0), 4), kind, e.description, e.popularity)
             for s, (_, kind, e) in zip(scores.tolist(), ranked, strict=True)
         ]
-        if self._wide:  # the best known of those nearly as good, and none without facts if others have some
-            known = [c for c in candidates if c.popularity] or candidates
-            candidates = sorted(known, key=lambda c: (-round(c.score, 1), -c.popularity))
-        else:
-            candidates.sort(key=lambda c: -c.score)
-        found = tuple(candidates[:_KEPT])
+        # The best known of those nearly as good, and none without facts where others have some.
+        known = [c for c in candidates if c.popularity] or candidates
+        found = tuple(sorted(known, key=lambda c: (-round(c.score, 1), -c.popularity))[:_KEPT])
         best = found[0]
         return LinkedEntity(span.text, span.start, span.end, best.id, best.label, best.score, found)
 
@@ -223,11 +207,11 @@ class _Linker:
                 return self.linked(named)
             node = profile.expand(mention)
             label = self._kg.labels([node]).get(node) if node is not None else None
-            if label and node is not None and self._exists(node):  # the question has its name, if any
+            if label and node is not None and exists(self._kg, node):  # the question has its name, if any
                 return self.given(label, profile.short(node))
             raise self._unknown(f"nothing in {self._kg.name} is called {mention!r}", mention)
         term = read_term(id_, profile)
-        if term is None or not self._exists(term):
+        if term is None or not exists(self._kg, term):
             raise self._unknown(f"{self._kg.name} has no entity {id_!r}", mention)
         if isinstance(term, Literal):
             label, short = term.value, write_node(term, profile)
@@ -246,38 +230,29 @@ class _Linker:
         """Return far better known nodes whose name goes on where the question has a part: `Goethe`."""
         norm = mention.span.norm
         best = math.log1p(max(entry.popularity for entry in mention.entries))
-        written = any(entry.popularity and entry.text == mention.span.text for entry in mention.entries)
         lower = self._cased and mention.span.text.islower()
-        if (written and not self._wide) or lower or (best and self._kind(norm) != "other"):
+        if lower or (best and (self._kg.index is None or self._kind(norm) != "other")):
             return []
         longer = [candidate.entry for candidate in self._names.longer(norm)]
         if not best:
             words = set(norm.split())
             longer += [c.entry for c in self._near(norm) if words < set(normalise(c.entry.text).split())]
-        least = min(_BETTER_KNOWN * best, best + _TEN_TIMES if self._wide else math.inf)
+        least = min(_BETTER_KNOWN * best, best + _TEN_TIMES)
         return [entry for entry in longer if math.log1p(entry.popularity) > least]
 
     def _close(self, text: str, least: float) -> tuple[Entry, ...]:
         """Return entries with nearly this name, or whose name goes on, without those far behind the best."""
         if len(normalise(text)) < _LEAST_LETTERS:
             return ()
-        # Near names have all numbers of the text: the model of 1973 is no slip of that of 1975.
+        # Near names have all numbers of the text: the model of 1973 is not a misspelling of that of 1975.
         numbers = {w for w in normalise(text).split() if w.isdigit()}
         near = (c for c in self._near(text) if numbers <= set(re.findall(r"\d+", c.entry.text)))
         candidates = [*(c for c in near if c.score >= least), *self._names.longer(text)]
         best = max((c.score for c in candidates), default=0.0)
         return tuple(c.entry for c in candidates if c.score >= best - 0.1)
 
-    def _exists(self, term: Term) -> bool:
-        by_id = self._kg.profile.entity_text == "local"  # ids read as names, whether or not they exist
-        if not by_id and term in self._kg.labels([term]):  # what has a label exists; it is needed anyway
-            return True
-        node = term.n3()
-        subject = "" if isinstance(term, Literal) else f"{{ {node} ?p ?o }} UNION "
-        return self._kg.query(f"ASK {{ {subject}{{ ?s ?q {node} }} }}").boolean is True
-
     def _requested(self, span: Span) -> bool:
-        """Return whether the graph is asked for a span: without index, for rare words and capitals only."""
+        """Return whether a span is looked up in the graph: without index, rare words and capitals only."""
         kinds = {self._kind(word) for word in span.norm.split()}
         return self._kg.index is not None or _has_capital(span.text) or bool(kinds & {"other", "number"})
 
@@ -336,19 +311,8 @@ def _same_case(written: str, label: str) -> bool:
     return one == other
 
 
-def _has_stem(entry: Entry, word: str) -> bool:
-    """Whether the name of a node with facts is the stem of a word with an ending."""
-    name = normalise(entry.text)
-    return entry.popularity > 0 and Prefix.similarity(word, name) >= max(_STEM, len(name) - _ENDING)
-
-
 def _overlap(a: Span, b: Span) -> bool:
     return a.start < b.end and b.start < a.end
-
-
-def _marked(pattern: re.Pattern[str], text: str) -> tuple[Span, ...]:
-    places = (match.span(match.lastindex or 0) for match in pattern.finditer(text))
-    return tuple(span_at(text, start, end) for start, end in places if normalise(text[start:end]))
 
 
 def _word_forms(text: str) -> list[str]:

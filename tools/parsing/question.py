@@ -11,6 +11,7 @@ import numpy as np
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
+from triplewise.tools.core.names import BRACKETS, QUOTES, marked
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import singulars
 from triplewise.tools.language.lexicon import grammar_of, lexicon
@@ -32,7 +33,6 @@ LONG = 8  # letters of an English word in another spelling, at least, for each l
 HARD = frozenset({"skip_op", "skip_name", "skip_known", "skip_content", "skip_capital", "skip_unknown"})
 _BEGINS = re.compile(r"(^|\w{4,}[.?!]\s+)\W*$")  # what is in front of a sentence: no abbreviation
 _OF_PLACE = re.compile(r"(?=.{6}).*(ese|ish|an|ic)$")
-_MARKED = re.compile(r"\[([^\[\]]+)\]|\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
 
 
 def covers(outer: Span, inner: Span) -> bool:
@@ -114,7 +114,7 @@ class Question:
         return self.words[part.end : part.end + 1] == ["of"] or self.words[: part.start][-1:] == ["whose"]
 
     def content(self, start: int, end: int) -> list[str]:
-        """The words of a span that are no function words."""
+        """The content words of a span."""
         return [word for word in self.words[start:end] if word not in lexicon().stop]
 
     def span_of(self, start: int, end: int) -> Span | None:
@@ -132,7 +132,7 @@ class Question:
 
     @cached_property
     def late(self) -> int | None:
-        """Where the question word is, if what is asked for stands last: "X starred in which films"."""
+        """Where the question word is, if the wanted thing stands last: "X starred in which films"."""
         i = next((i for i, word in enumerate(self.words) if word in QUESTION_WORDS), 0)
         if i < 2 or self.is_yes_no:
             return None
@@ -160,8 +160,8 @@ class Question:
     @cached_property
     def marked(self) -> tuple[Span, ...]:
         """Spans in quotes or [brackets]."""
-        places = (match.span(match.lastindex or 0) for match in _MARKED.finditer(self.text))
-        return tuple(span for start, end in places if (span := self.span_of(start, end)) is not None)
+        found = (*marked(BRACKETS, self.text), *marked(QUOTES, self.text))
+        return tuple(span for of in found if (span := self.span_of(of.start, of.end)) is not None)
 
     def is_common(self, start: int, end: int) -> bool:
         """Whether a span is one word that is more likely a class, a relation or grammar than a name."""
@@ -221,7 +221,7 @@ class Question:
 
     @property
     def unreadable(self) -> set[int]:
-        """Strange words of an English question: they stand for nothing in the graph, and vectors mislead."""
+        """Strange words of an English question: nothing in the graph is called so, and vectors mislead."""
         return self.unknown & self.strange if self.is_english else set()
 
     def skips(self, start: int, end: int) -> Features:
