@@ -58,7 +58,7 @@ class Lexicon:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """All words that adjectives, quantities and wh-words stand for."""
+        """All words that adjectives, quantities and wh-words are looked up as."""
         groups = [*(a.quantities + a.opposites for a in self.adjectives.values()), *self.kinds.values()]
         return tuple(dict.fromkeys(word for group in (*groups, *self.quantities.values()) for word in group))
 

@@ -176,7 +176,7 @@ def _shares(index: GraphIndex, nodes: Iterable[int]) -> tuple[Share, ...]:
 
 
 def _sampled(kg: KnowledgeGraph) -> Iterator[RelationCard]:
-    """Give the most frequent relations of some facts of a graph that are no names."""
+    """Give the most frequent relations of some facts of a graph, names apart."""
     shape, short = kg.profile, kg.profile.short
     naming = (*shape.label_predicates, *shape.alias_predicates, *shape.description_predicates)
     others = f"FILTER(?p NOT IN ({', '.join(f'<{p}>' for p in naming)}))" if naming else ""
@@ -215,7 +215,7 @@ class LocalCard(NamedTuple):
 
 
 Side: TypeAlias = tuple[IRI, bool]
-"""A relation, and whether it leaves the nodes that are spoken of."""
+"""A relation, and whether it leaves the nodes in question."""
 
 
 def named_classes(
@@ -362,7 +362,7 @@ def next_class(
 ) -> dict[IRI, list[Side]]:
     """Return the class of most of what some entities are linked to, with relations of its members.
 
-    They are those that fit a question better than all of the entities' own; without any, there is no class.
+    They are those that fit a question better than all of the entities' own; {} where none does.
     """
     own, links = {f.triple.relation for f in facts if f.through is None}, kg.profile.type_links
     ends = {n for f in facts if f.through is None for n in (f.triple.subject, f.triple.object)}

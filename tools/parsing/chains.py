@@ -2,7 +2,7 @@
 
 The grammar joins relations that words name one by one. A chain is grown from the entity over the relations
 that the graph has there, and scored by an alignment: each content word is covered by some relation, each
-relation by a word of its own, and the end is of the kind that is asked for. So words may stand in any order
+relation by a word of its own, and the end is of the expected kind of answer. So words may stand in any order
 and name its relations loosely. Learned weights rank it among all other derivations. Paths are simple, as
 those that SymAgent samples: a relation walked there and back does not come back to the entity.
 """
@@ -114,7 +114,7 @@ class ChainGrower:
         return np.asarray(COMMON + (1 - COMMON) * rarity, np.float32)
 
     def _end_similarities(self) -> Matrix:
-        """How well what is at the end of each step is of the kind that is asked for, shape (steps,)."""
+        """How well what is at the end of each step fits the expected kind of answer, shape (steps,)."""
         question, index = self._question, self._index
         if question.focus is not None:
             noun = question.focus.end - 1
@@ -196,7 +196,7 @@ class ChainGrower:
         return _Partial((*partial.steps, step), found, words, free, total, score)
 
     def _chain(self, node: int, partial: _Partial, learned: float, seed: Rule | None) -> Chain:
-        """A finished chain; the entity is none of its answers, unless seeds count it."""
+        """A finished chain; the entity is not among its answers, unless seeds count it."""
         start, path, found = Nodes(self._index.keep(frozenset((node,)))), partial.path, partial.denotation
         query: Set = Image(path, start)
         if path[1:2] == ((path[0][0], -path[0][1]),):

@@ -25,7 +25,7 @@ from triplewise.tools.parsing.learn import Features, Share, own_file
 if TYPE_CHECKING:
     from triplewise.tools.parsing.reading import Reading
 
-FILE = "confidence.json"  # Name of the data file, in this package and beside the profile of a loaded graph
+FILE = "confidence.json"  # Name of the data file, in this package and next to the profile of a loaded graph
 MODEL_FILE = "model_confidence.json"  # The same of answers by language models
 LESS, EITHER, MORE = -1, 0, 1
 NAMES, WORDS = "skip_capital skip_name skip_unknown", "skip_content skip_op skip_known"
@@ -158,7 +158,7 @@ def value_of(tree: Tree, features: Mapping[str, float]) -> float:
 
 
 def read_calibration(text: str, path: Path, names: Iterable[str] = FEATURES) -> Calibration:
-    """Return the calibration of a data file. Raises `DataError` where it is none, or of other evidence."""
+    """Return the calibration of a data file. Raises `DataError` for another file, or other evidence."""
     try:
         data = json.loads(text)
         calibration = Calibration(**data)

@@ -14,7 +14,7 @@ from triplewise.tools.retrieval.encoder import Encoder
 
 
 def coverage(words: Sequence[str], program: PyQL, kg: KnowledgeGraph, encoder: Encoder) -> dict[str, float]:
-    """Return how many words stand for nothing in a query (`uncovered`), and how little its least likely
+    """Return how many words a query does not cover (`uncovered`), and how little its least likely
     relation is like any of them (`unlike`).
 
     Words are those of the question, but for the names that the query uses.

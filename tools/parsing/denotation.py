@@ -1,4 +1,4 @@
-"""What a query tree stands for in a `GraphIndex`: a set of nodes, a number or a truth value.
+"""The denotation of a query tree in a `GraphIndex`: a set of nodes, a number or a truth value.
 
 The only place where trees are computed in memory: the program that a tree compiles to gives the same on the
 graph. Results are kept in the index, equal sets as one object, so that derivations compare them by identity.
@@ -30,7 +30,7 @@ def backwards(path: q.Path) -> q.Path:
 
 
 def members(query: q.Set, index: GraphIndex) -> frozenset[int]:
-    """The nodes that a set stands for."""
+    """The nodes of a set."""
     found: frozenset[int] | None = index.cache.get(query)
     if found is None:
         found = index.cache[query] = index.keep(_members(query, index))
@@ -38,7 +38,7 @@ def members(query: q.Set, index: GraphIndex) -> frozenset[int]:
 
 
 def denotation(query: q.Query, index: GraphIndex) -> Denotation:
-    """The nodes, number or truth value that a tree stands for; sums and averages over no value are 0."""
+    """The nodes, number or truth value that a tree denotes; sums and averages over no value are 0."""
     match query:
         case q.Count(of):
             return float(len(members(of, index)))
@@ -87,7 +87,7 @@ def _members(query: q.Set, index: GraphIndex) -> frozenset[int]:
 def values_at(nodes: AbstractSet[int], path: q.Path, index: GraphIndex) -> dict[int, tuple[float, ...]]:
     """The numbers or dates that nodes have at the end of a path, smallest first, where they have any."""
     *before, last = path
-    table = _values(last, index)
+    table = index.values(last)
     if before:
         ends = {x: index.walk(tuple(before), frozenset([x])) for x in nodes}
         found = {x: {v for end in reached for v in table.get(end, ())} for x, reached in ends.items()}
@@ -95,21 +95,6 @@ def values_at(nodes: AbstractSet[int], path: q.Path, index: GraphIndex) -> dict[
     if len(nodes) > len(table):
         return {x: values for x, values in table.items() if x in nodes}
     return {x: table[x] for x in nodes if x in table}
-
-
-def _values(step: q.Step, index: GraphIndex) -> dict[int, tuple[float, ...]]:
-    """All numbers and dates that one step leads to."""
-    key = ("values", step)
-    if key not in index.cache:
-        relation = index.rels[step[0]]
-        table = relation.fwd if step[1] == 1 else relation.inv
-        index.cache[key] = {
-            x: tuple(sorted(values))
-            for x, ends in table.items()
-            if (values := {index.value[o] for o in ends if o in index.value})
-        }
-    found: dict[int, tuple[float, ...]] = index.cache[key]
-    return found
 
 
 def grouped(

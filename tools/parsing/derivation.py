@@ -130,7 +130,7 @@ class Derivation:
 
     @property
     def nodes(self) -> frozenset[int]:
-        """What a set stands for."""
+        """The denotation of a set."""
         return cast(frozenset[int], self.denotation)
 
     def all_features(self) -> Iterator[tuple[str, float]]:

@@ -1,6 +1,6 @@
 """The index of a part of a large graph: what lies around the entities and classes that a question names.
 
-What does not depend on each other is asked for together, so that an endpoint far away costs some six round
+Queries that do not depend on each other run together, so that an endpoint far away costs some six round
 trips. Readings are programs that run on the KG itself: what a cap leaves out here costs a reading its
 evidence, never an answer its values.
 """

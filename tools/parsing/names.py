@@ -21,7 +21,7 @@ LONGEST_NAME = 8  # tokens
 SAME_NAME = 4  # nodes of one name that become anchors of their own
 INITIALS = range(2, 6)  # letters
 SHORT = 3  # characters of a literal that has to be written as it is in the graph
-COMMON_WORD = 3000  # nodes with a word in their name, from which on it is no sign of any
+COMMON_WORD = 3000  # nodes with a word in their name, from which on it does not tell one
 MOST_PARTS = 3  # nodes that a part of a name may mean, if none of them is far better known
 BETTER_KNOWN = 5.0  # times the facts of the next one
 
@@ -89,7 +89,7 @@ class _Names:
                 if node not in known:
                     known.add(node)
                     found.setdefault(how if form == whole or how == "literal" else "norm", []).append(node)
-            if "exact" in found:  # what has the very name is no plural of another
+            if "exact" in found:  # a plural of another name only where nothing has this very name
                 break
         return found
 
@@ -176,7 +176,7 @@ class _Names:
             self.by_words(corrected, ("fuzzy", ""), changed)
 
     def unknown(self) -> None:
-        """Note the words that stand for something the graph does not have, as far as spelling tells."""
+        """Note the words that name something the graph does not have, as far as spelling tells."""
         question, known = self._question, self._question.vocabulary.words | self._stop
         covered = {i for start, end in self._hit for i in range(start, end)}
         for i, token in enumerate(question.tokens):

@@ -26,7 +26,7 @@ THAN = 4  # Words that may stand between "more" and "than"
 
 
 def ground_operators(question: Question) -> None:
-    """Add the operators of a question; one inside a longer one is none."""
+    """Add the operators of a question; one inside a longer one does not count."""
     for start, end in sorted(question.spans, key=lambda span: span[0] - span[1]):
         longer = (a for a in question.anchors if a.end - a.start > end - start)
         if any(a.start <= start and end <= a.end for a in longer):

@@ -49,7 +49,7 @@ def compile_query(query: q.Query, index: GraphIndex, profile: Profile) -> PyQL:
         case q.Extremal(of, path, sign, 1, count) if count > 1:
             output = writer.fresh(writer.name(of))
             value = writer.measured(of, path, output)
-            limit = max(count, len(members(query, index)))  # more than asked for where some tie
+            limit = max(count, len(members(query, index)))  # more than requested where some tie
             writer.program = writer.program.add_order(value, sign > 0, limit)
         case _:
             output = writer.variable(query)
@@ -136,7 +136,7 @@ class _Writer:
         return variable
 
     def node(self, query: q.Set) -> Node:
-        """Return a node that stands for a set: itself where it is a single node, else a new variable."""
+        """Return a node for a set: itself where it is a single node, else a new variable."""
         return self._single(query) or self.variable(query)
 
     def _single(self, query: q.Set) -> Term | None:
@@ -400,7 +400,7 @@ class _Writer:
         return "" if (of := base(query)) is None else self._quantity_of(of)
 
     def _limit(self, value: q.Set, comparison: q.Comparison, kind: Kind) -> Node:
-        """Return what stands for the one of several literals that counts in a comparison."""
+        """Return the one of several literals that counts in a comparison."""
         limit = self.node(value)
         if comparison != "eq" and isinstance(limit, Variable) and len(members(value, self.index)) != 1:
             self._best(limit, 1 if comparison in ("gt", "ge") else -1, kind)

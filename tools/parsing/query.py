@@ -19,7 +19,7 @@ Comparison: TypeAlias = Literal["gt", "lt", "ge", "le", "eq"]
 
 
 class Tree:
-    """A query tree. Its hash is computed once: what it stands for is looked up by it many times."""
+    """A query tree. Its hash is computed once: its denotation is looked up by it many times."""
 
     __slots__ = ("_hash",)
     _hash: int

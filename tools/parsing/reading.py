@@ -51,7 +51,7 @@ class Reading:
     values: tuple[str, ...] = ()  # its answers, at most `VALUES`, as ids and literals ("true" or "false")
     uncovered: tuple[str, ...] = ()  # words of the question that became nothing
     nearest: tuple[str, ...] = ()  # labels of the relations that are nearest to them
-    missing: str = ""  # in words, a fact that is asked for and that the graph lacks
+    missing: str = ""  # in words, a fact that would answer and that the graph lacks
     features: Mapping[str, float] = field(default_factory=dict)  # what the confidence was computed from
 
 
@@ -178,7 +178,7 @@ def _written(
 
 
 def _missing(query: Query, index: GraphIndex) -> str:
-    """Return in words which fact is missing where a query finds nothing; "" where that is no single fact."""
+    """Return in words which fact is missing where a query finds nothing; "" where several may be."""
     for part in parts_of(query):
         if isinstance(part, Image) and isinstance(part.of, Nodes) and not members(part, index):
             relation, direction = part.path[0]

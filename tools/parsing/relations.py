@@ -22,7 +22,7 @@ from triplewise.tools.parsing.facts import SortedFacts
 
 Ints: TypeAlias = NDArray[np.int32]
 Nodes: TypeAlias = frozenset[int]
-Keep: TypeAlias = Callable[[Nodes], Nodes]  # gives the one object that stands for a set
+Keep: TypeAlias = Callable[[Nodes], Nodes]  # gives the one object for all equal sets
 Edges: TypeAlias = tuple[tuple[IRI, bool], ...]  # relations, and whether walked from subject to object
 _Joint: TypeAlias = tuple[int, bool, int, bool]  # the same of two that a mediator joins, by their numbers
 _Ways: TypeAlias = defaultdict[int, list[tuple[int, int]]]  # by a mediator: relations with their other ends
@@ -51,7 +51,6 @@ class Relation:
     i: int = -1  # its number
     kind: str = "entity"  # of its values: entity, number, date, boolean or string
     dtype: str = ""  # number, date or time where its values can be compared
-    values_of: NDArray[np.float64] | None = None  # of each object, NaN for none, where they can be compared
 
     def __repr__(self) -> str:
         return self.names[0].replace(" ", "_")
@@ -87,16 +86,6 @@ class Relation:
         words = {word for name in self.names for word in fold(split_name(name)).split()}
         return frozenset(units[word] for word in words if word in units)
 
-    @cached_property
-    def num(self) -> dict[int, float]:
-        """The largest number or date of each subject; {} where values cannot be compared."""
-        found: dict[int, float] = {}
-        values = [] if self.values_of is None else self.values_of.tolist()
-        for start, value in zip(self.starts.tolist(), values, strict=False):
-            if value == value:
-                found[start] = max(value, found.get(start, value))
-        return found
-
 
 def relations_of(
     read: SortedFacts, numbers: NDArray[np.float64], texts: Mapping[IRI, RelationText], keep: Keep
@@ -115,7 +104,7 @@ def relations_of(
                 into[o].append((k, s))
             elif not joined[o]:
                 out[s].append((k, o))
-        if not through.all():  # beside named ends, the nameless ones are ends too
+        if not through.all():  # where other ends have names, nameless ones are ends too
             kept = pairs if through.mean() < MINORITY else pairs[~through]
             found.append(Relation(((IRI(iri), True),), *named[k], *_ends(kept), keep))
     plain = {r.names[0]: r for r in found}
@@ -138,7 +127,6 @@ def relations_of(
             is_date = datatype in (*_DATES, XSD + "time", XSD + "string")
             relation.kind = "date" if is_date else "number"
             relation.dtype = "time" if datatype == XSD + "time" else relation.kind
-            relation.values_of = numbers[relation.ends]
         else:
             relation.kind = "boolean" if datatype == XSD + "boolean" else "string"
     return found

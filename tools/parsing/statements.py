@@ -1,4 +1,4 @@
-"""Questions, claims and slots told apart, and slots filled (ODA, section 3.1).
+"""Questions, claims and slots distinguished, and slots filled (ODA, section 3.1).
 
 A slot is an entity and a relation in words (T-REx, Zero-Shot RE). The name is matched exactly first, since
 slots mostly use the KG's own labels; where the KG calls the relation otherwise, by the encoder.

@@ -20,13 +20,13 @@ from triplewise.tools.parsing.index import GraphIndex
 Vector = NDArray[np.float32]
 
 NAMES_IT = 0.999  # cosine of a quantity with a relation of that name
-SHORT = 3  # letters of words that are no correction of others
+SHORT = 3  # letters of words that are too short to correct others
 
 
 class Vocabulary:
     """The names of relations and classes of an index, made once.
 
-    `words`: of all names in the singular, and the adjectives of degree: what is no rare word.
+    `words`: of all names in the singular, and the adjectives of degree: common words in this graph.
     `by_stems`, `by_head`, `by_part`: all words, the last, and any word of a class's name -> the classes.
     """
 
@@ -66,7 +66,7 @@ class Vocabulary:
 
     @cached_property
     def hints(self) -> Mapping[str, tuple[Vector, Vector]]:
-        """What adjectives, quantities and wh-words stand for -> cosines with relations and with classes."""
+        """What adjectives, quantities and wh-words mean -> cosines with relations and with classes."""
         vectors = self._index.encode(lexicon().hints)
         of_relations, of_classes = self.relations.similarity(vectors), self.classes.similarity(vectors)
         return dict(zip(lexicon().hints, zip(of_relations, of_classes, strict=True), strict=True))
@@ -79,7 +79,7 @@ class Vocabulary:
 
     @cached_property
     def quantities(self) -> Mapping[str, frozenset[int]]:
-        """What adjectives, quantities and wh-words stand for -> the relations of that very name."""
+        """What adjectives, quantities and wh-words mean -> the relations of that very name."""
         rows = ((word, of_relations >= NAMES_IT) for word, (of_relations, _) in self.hints.items())
         return {word: frozenset(np.flatnonzero(row).tolist()) for word, row in rows}
 

@@ -175,7 +175,7 @@ class Miner:
         """Return how well a path reproduces the answers from its anchor; None where it leads nowhere.
 
         A result that was cut counts as large as the cap. The topic counts only where it is an answer
-        (`returns` is -1; 1 where it is none).
+        (`returns` is -1; 1 where it is not).
         """
         right, cap = set(map(_comparable, gold)), max(200, 20 * len(gold))
         topic = self.kg.profile.expand(anchor)
@@ -264,14 +264,9 @@ def seed_plan(
     return Plan(share_places(grounded, settings.rules), tuple(reasons))
 
 
-def has_gap(rule: Rule) -> bool:
-    """Return whether only documents can complete a rule."""
-    return rule.provenance.endswith(GAP)
-
-
 def share_places(rules: Sequence[Rule], limit: int) -> tuple[Rule, ...]:
     """Return the first rules, at most `limit`; those with a gap have half of the places, or what is left."""
-    gaps, whole = ([r for r in rules if has_gap(r) is gap] for gap in (True, False))
+    gaps, whole = ([r for r in rules if r.provenance.endswith(GAP) is gap] for gap in (True, False))
     gaps = gaps[: max(limit - len(whole), limit // 2)]
     chosen = [*gaps, *whole[: limit - len(gaps)]]
     return tuple(rule for rule in rules if rule in chosen)

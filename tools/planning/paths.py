@@ -1,4 +1,4 @@
-"""Paths of relations over a KG: how they read and grow, the programs they stand for, what they lead to."""
+"""Paths of relations over a KG: how they read and grow, their programs, what they lead to."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def with_variables(kg: KnowledgeGraph, path: Iterable[Atom]) -> Path:
 
 
 def rule_program(kg: KnowledgeGraph, rule: Rule) -> PyQL:
-    """Return the query that a rule stands for. Raises `ActionError` if it makes none."""
+    """Return the query of a rule. Raises `ActionError` if it makes none."""
     profile, program, start = kg.profile, PyQL(), rule.anchor
     for atom in rule.path:
         end = f"?{atom.variable}"

@@ -113,7 +113,7 @@ class _Walk(NamedTuple):
 
 
 class _Grounder:
-    """Turns proposals into rules of the KG; `dropped` are those that are none."""
+    """Turns proposals into rules of the KG; `dropped` are those that could not be."""
 
     def __init__(
         self, kg: KnowledgeGraph, encoder: Encoder, anchors: Sequence[str], settings: PlanSettings

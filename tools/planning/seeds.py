@@ -25,7 +25,7 @@ from triplewise.tools.language.text import tokenise
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.retrieval.ranking import Bm25
 
-MENTION = "entity"  # stands for a mention in a masked text
+MENTION = "entity"  # replaces a mention in a masked text
 FOLDER = "seeds"  # where a KG's folder keeps seeds that were mined ahead
 BATCH = 500  # seeds whose topics are named at once
 _STRUCTURE = frozenset({"many", "not", "no", "never", "without", "or"})  # stop words that change a question

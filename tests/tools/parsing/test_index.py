@@ -98,7 +98,6 @@ def test_images_of_sets(animals: GraphIndex) -> None:
 def test_a_number_may_have_several_values(animals: GraphIndex) -> None:
     (rex,) = nodes(animals, "Rex")
     assert values_at({rex}, ((relation(animals, "weight").i, 1),), animals)[rex] == (30, 32)
-    assert relation(animals, "weight").num[rex] == 32
     assert relation(animals, "weight").i in animals.numeric(nodes(animals, "Rex", "Tom"))
 
 
