@@ -16,13 +16,13 @@ from triplewise.tools.parsing.confidence import calibration_for
 from triplewise.tools.parsing.reading import read_question
 from triplewise.tools.retrieval.encoder import Encoder
 
-MOST, RELATIONS, CLASSES, ROWS = 6, 24, 2, 200
-"""Questions; relations and classes they are made of at most; facts read of a relation."""
+MOST, RELATIONS, FAR, CLASSES, ROWS = 6, 24, 10, 2, 200
+"""Questions; relations (of an endpoint) and classes they are made of at most; facts read of a relation."""
 
 
 def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
-    """Return questions of several forms, made from a graph in this process, that it answers as it has it."""
-    if kg.is_remote or not (schema := SchemaCard.of(kg, encoder)).is_whole:
+    """Return questions of several forms, made from a graph small enough to be read whole, that it answers."""
+    if not (schema := SchemaCard.of(kg, encoder)).is_whole:
         return []
     questions, least = list[str](), calibration_for(kg).min_confidence
     made = defaultdict[str, list[tuple[str, set[str]]]](list)
@@ -40,7 +40,7 @@ def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
 
 def _made_questions(kg: KnowledgeGraph, schema: SchemaCard) -> Iterator[tuple[str, str, set[str]]]:
     """Give questions about relations and classes: form, question, and the values that are right."""
-    for number, card in enumerate(schema.relations[:RELATIONS]):
+    for number, card in enumerate(schema.relations[: FAR if kg.is_remote else RELATIONS]):
         iri = kg.profile.expand(card.id, relation=True)
         if not card.names or " / " in card.id or card.id.startswith("^") or iri is None:  # a path over two
             continue

@@ -32,7 +32,7 @@ function answerChips(trace) {
   if (!trace.answer.length) return el("p", { class: "none" }, "none");
   const items = trace.labels.map((label, i) => {
     const value = trace.answer[i];
-    const id = value !== label.replaceAll(",", "") && !["true", "false"].includes(value) ? el("span", { class: "id" }, " ", value) : null;
+    const id = value !== label.replaceAll(",", "") && !["true", "false"].includes(value) ? idTag(value, " ") : null;
     return el("li", { class: trace.status === "unsure" ? "unsure" : "" }, label, id);
   });
   return [el("ul", { class: "chips" }, folded(items, 24, "answer")), leftOut((trace.cut || {}).answer, "answer")];
@@ -59,7 +59,7 @@ function sureness(trace, terms) {
 
 function entities(trace, terms) {
   // That "Fula" is Fula says nothing.
-  const telling = (trace.entities || []).filter((e) => e.mention !== e.label || !isSame(e.id, e.label) || e.score < 0.995);
+  const telling = (trace.entities || []).filter((e) => e.mention !== e.label || !isSame(brief(e.id), e.label) || e.score < 0.995);
   if (!telling.length) return null;
   const named = telling.map((e) =>
     el("li", {}, el("q", {}, e.mention), " is ", terms.show(e.id, "topic"), e.score < 0.995 ? el("span", { class: "id" }, ` score ${e.score.toFixed(2)}`) : null));
@@ -71,7 +71,7 @@ function cost(usage, steps) {
   const about = usage.estimated ? "about " : "";
   const tokens = usage.input_tokens + usage.output_tokens;
   const figures = [
-    [steps.length === 1 ? "step" : "steps", steps.length],
+    [steps.length === 1 ? "step" : "steps", steps.length || null],
     ["taken back", steps.filter((s) => s.rolled_back).length || null],
     [usage.queries === 1 ? "graph query" : "graph queries", usage.queries],
     [usage.calls === 1 ? "model call" : "model calls", usage.calls],

@@ -90,7 +90,7 @@ function choiceCard(run, { readings, meanings }, terms) {
   const pick = (number, ...content) => el("li", {}, el("button", { type: "button", class: "choice", onclick: () => follow({ run, pick: number }) }, ...content));
   const read = readings.map((r) =>
     pick(r.number, el("strong", {}, r.answers.slice(0, 4).join(", ") || "none", r.answers.length > 4 ? ", …" : ""), el("span", { class: "id" }, ` ${percent(r.confidence)} `), el("span", { class: "rule" }, terms.rule(r.reading))));
-  const meant = meanings.map((m) => pick(m.number, el("q", {}, m.mention), " is ", el("strong", {}, m.label), el("span", { class: "id" }, ` ${m.id}`), m.description ? el("span", { class: "under" }, ` ${m.description}`) : null));
+  const meant = meanings.map((m) => pick(m.number, el("q", {}, m.mention), " is ", el("strong", {}, m.label), idTag(m.id, " "), m.description ? el("span", { class: "under" }, ` ${m.description}`) : null));
   const card = section("Not sure. What did you mean?", el("ol", { class: "choices" }, folded(read, 4, "reading"), folded(meant, 4, "meaning")));
   card.classList.add("unsure");
   return card;
@@ -202,7 +202,7 @@ const VALUES = { boolean: "yes or no", string: "text" };
 
 function relationTable(relations) {
   const ends = (shares) => (shares || []).map((s) => s.name).join(", ");
-  const row = (r) => el("tr", {}, el("th", { scope: "row" }, r.names[0], el("small", {}, r.id)), el("td", { class: "words" }, ends(r.domains)), el("td", { class: "words" }, r.kind === "entity" ? ends(r.ranges) : VALUES[r.kind] || r.kind), el("td", {}, r.facts.toLocaleString("en")));
+  const row = (r) => el("tr", {}, el("th", { scope: "row" }, r.names[0], el("small", { title: r.id }, brief(r.id))), el("td", { class: "words" }, ends(r.domains)), el("td", { class: "words" }, r.kind === "entity" ? ends(r.ranges) : VALUES[r.kind] || r.kind), el("td", {}, r.facts.toLocaleString("en")));
   const head = ["Relation", "of", "leads to", "facts"].map((name, i) => el("th", { scope: "col", class: i === 1 || i === 2 ? "words" : "" }, name));
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Relations" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, folded(relations.map(row), 12, "relation"))));
 }
@@ -237,7 +237,7 @@ function editor(query) {
 function resultTable({ boolean, variables, rows, notice }) {
   if (boolean !== undefined) return [el("p", {}, boolean ? "Yes" : "No")];
   if (!rows.length) return [el("p", { class: "none" }, "The query has no result.")];
-  const cell = (term) => (term ? [term.label, term.id === term.value || term.id === term.label ? null : el("span", { class: "id" }, " ", term.id)] : []);
+  const cell = (term) => (term ? [term.label, term.id === term.value || term.id === term.label ? null : idTag(term.id, " ")] : []);
   const lines = rows.map((row) => el("tr", {}, variables.map((name) => el("td", { class: "words" }, cell(row[name])))));
   const head = el("thead", {}, el("tr", {}, variables.map((name) => el("th", { scope: "col", class: "words" }, name))));
   const table = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Result" }, el("table", {}, head, el("tbody", {}, lines)));

@@ -6,6 +6,11 @@ function isSame(id, label) {
   return bare(id).endsWith(bare(label));
 }
 
+// An id as it is shown: of a whole IRI the end, which is enough beside its label.
+const brief = (id) => (/^<|:\/\//.test(id) ? id.replace(/^<|>$/g, "").split(/[/#]/).filter(Boolean).pop() || id : id);
+
+const idTag = (id, ...before) => el("span", { class: "id", title: id }, ...before, brief(id));
+
 class Terms {
   constructor(trace) {
     this.names = new Map(Object.entries(trace.names || {}));
@@ -36,7 +41,7 @@ class Terms {
   // A term as an element: its label, its id behind it.
   show(term, kind) {
     const { label, id, literal } = this.read(term);
-    return el("span", { class: `term ${kind || ""} ${literal ? "literal" : ""}`, title: id || null }, label, id && !isSame(id, label) ? el("span", { class: "id" }, " ", id) : null);
+    return el("span", { class: `term ${kind || ""} ${literal ? "literal" : ""}`, title: id || null }, label, id && !isSame(brief(id), label) ? idTag(id, " ") : null);
   }
 
   // Text with the ids in it turned into labels, as nodes.
@@ -56,7 +61,7 @@ class Terms {
       const explained = after.startsWith(` (${label})`);
       const tagged = text.slice(0, match.index).endsWith(`${label} [`) && after.startsWith("]");
       parts.push(text.slice(end, tagged ? match.index - 2 : match.index));
-      parts.push(el("span", { class: "named" }, tagged ? "" : label, el("span", { class: "id" }, " ", id)));
+      parts.push(el("span", { class: "named" }, tagged ? "" : label, idTag(id, " ")));
       end = match.index + id.length + (explained ? label.length + 3 : tagged ? 1 : 0);
     }
     parts.push(text.slice(end));
