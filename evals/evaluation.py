@@ -21,7 +21,7 @@ from inspect_ai import log as logs
 from inspect_ai.log import EvalLog
 from inspect_ai.util import store_from_events
 
-from triplewise.evals.baselines import parts_of
+from triplewise.evals.baselines import find_system
 from triplewise.evals.data import checksum
 from triplewise.evals.scorers import plain_name
 from triplewise.evals.solver import CRASHED
@@ -51,26 +51,25 @@ def find_task(given: str) -> Callable[..., Task]:
     return cast("Callable[..., Task]", find_part("task", given, TASKS, callable))
 
 
-def names_of(task: str, system: str = "") -> list[str]:
-    """Return what can be set by name: parameters of a task, parts of a system, settings of a run."""
+def names_of(task: str) -> list[str]:
+    """Return what can be set by name: parameters of a task, phases of a system, settings of a run."""
     parameters = inspect.signature(find_task(task)).parameters
-    return list(dict.fromkeys([*parameters, *parts_of(system), *Context.__dataclass_fields__]))
+    return list(dict.fromkeys([*parameters, *VARIANTS, *Context.__dataclass_fields__]))
 
 
 def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a task from values by name: of its parameters, of phases, of settings.
 
-    A parameter of a baseline goes before a setting. Raises `ConfigurationError`, with the legal names.
+    Raises `ConfigurationError`, with the legal names.
     """
-    system = str(given.get("preset", ""))
-    own, parts = inspect.signature(find_task(name)).parameters, parts_of(system)
-    legal = names_of(name, system)
+    own, legal = inspect.signature(find_task(name)).parameters, names_of(name)
+    find_system(given.get("preset") or "agent")
     if unknown := next((key for key in given if key not in legal), ""):
         raise ConfigurationError.unknown("name to set", unknown, legal)
     arguments = {key: value for key, value in given.items() if key in own}
-    phases = {key: value for key, value in given.items() if key in parts and key not in own}
-    settings = {key: value for key, value in given.items() if key not in {*own, *parts}}
-    for key, value in phases.items() if parts is VARIANTS else ():
+    phases = {key: value for key, value in given.items() if key in VARIANTS and key not in own}
+    settings = {key: value for key, value in given.items() if key not in {*own, *VARIANTS}}
+    for key, value in phases.items():
         find_part(f"variant of phase {key}", value, VARIANTS[key], callable)
     # Values are checked now, but the reader of documents is named by the evaluation.
     Context(**{key: value for key, value in settings.items() if key != "documents"})

@@ -14,8 +14,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import StoreModel
 from pydantic import Field
 
-from triplewise.evals.baselines import build_system, check_model
-from triplewise.graphs import Answer, Context, State
+from triplewise.evals.baselines import check_model, find_system
+from triplewise.graphs import Answer, Context, State, build_graph
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.phase import Phase
@@ -99,10 +99,10 @@ def agent(
     """Answers each sample's question with the compiled graph, entities of the sample's metadata given.
 
     Leaves a `Run` in the sample's store; errors are Inspect's to handle (`score_on_error`). `phases` are
-    those that are swapped, or a baseline's parameters. A sample with a `db` of its own is asked of that.
+    those that are swapped. A sample with a `db` of its own is asked of that.
     Raises `ConfigurationError` on an unknown name or value, or a missing model.
     """
-    graph = build_system(preset, **(phases or {}))
+    graph = build_graph(find_system(preset), **(phases or {}))
     of_all = context_of(settings or {})
     check_model(preset, of_all)
 

@@ -29,7 +29,6 @@ from triplewise.evals.data import AGENT, Benchmark, DataFile, LoadedKG, catalog,
 from triplewise.evals.scorers import GOLD_NAMES
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import entities_of, seeds_of
-from triplewise.graphs.presets import Preset
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import Record, packaged
 from triplewise.tools.core.overlap import Compare
@@ -230,16 +229,14 @@ def _task(
     A preset lays its own settings over those that still have their default.
     """
     preset, settings, phases = system
-    context, found = context_of(settings), find_system(preset)
-    own = found if isinstance(found, Preset) else None
-    parts = {**(own.phases if own else {}), **phases}
+    context, chosen = context_of(settings), find_system(preset)
     used = {
         **software(),
         "preset": preset,
         "model": context.model,
         "settings": asdict(context),
-        "preset_settings": dict(own.settings) if own else {},
-        "phases": {name: getattr(part, "__name__", part) for name, part in parts.items()},
+        "preset_settings": dict(chosen.settings),
+        "phases": {n: getattr(part, "__name__", part) for n, part in {**chosen.phases, **phases}.items()},
     }
     return Task(
         dataset=dataset,

@@ -34,13 +34,14 @@ class Preset:
     settings: Mapping[str, Any]
 
 
-def _read() -> dict[str, Preset]:
-    entries = packaged("triplewise.graphs", "presets.yaml")
+def read_presets(package: str, name: str) -> dict[str, Preset]:
+    """Return the presets of a file of a package by name; its first entry has the usual phases."""
+    entries = packaged(package, name)
     usual = entries.pop("step-by-step")["phases"]
     return {n: Preset(e["summary"], usual | e.get("phases", {}), e["settings"]) for n, e in entries.items()}
 
 
-PRESETS = _read()
+PRESETS = read_presets("triplewise.graphs", "presets.yaml")
 """Every preset by its name."""
 
 

@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from langgraph.runtime import Runtime
-from pydantic import NonNegativeInt, PositiveInt
 
-from triplewise.evals.baselines import Graph, loop
+from triplewise.evals.baselines import loop
 from triplewise.nodes import answer
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
@@ -45,6 +44,7 @@ from triplewise.tools.retrieval.ranking import rank_relations
 
 ACTIONS = ("add_fact", "add_type", "add_filter", "add_max", "add_min", "add_count", "set_answer", "ask")
 ENDINGS = ACTIONS[-2:]
+BEAM, SHOTS = 5, 10  # candidates that go on, and exemplars
 SHOWN = 5  # answers of a draft that its observation shows
 SIMILAR = 0.6  # least similarity (0 to 1) of a linked entity's name to the one in a draft
 QUOTES = "\"'"
@@ -70,12 +70,11 @@ Bound = tuple[PyQL, int]  # a draft bound as far as it goes, and the sum of the 
 
 @dataclass(frozen=True, slots=True)
 class Binder:
-    """Binds the drafts of one question; of entities, relations and programs `beam` candidates go on."""
+    """Binds the drafts of one question; of entities, relations and programs `BEAM` candidates go on."""
 
     kg: KnowledgeGraph
     encoder: Encoder
     linked: Sequence[LinkedEntity]
-    beam: int
 
     def execute(self, draft: Sequence[Call], last: bool) -> Feedback:
         """Return what the first bound program with answers finds, or why none does; `last` ends the run."""
@@ -124,7 +123,7 @@ class Binder:
             if not longer:
                 return [], f"nothing in the graph fits {call.text()}"
             least = dict(sorted(longer, key=lambda pair: -pair[1]))
-            bound = sorted(least.items(), key=lambda pair: pair[1])[: self.beam]
+            bound = sorted(least.items(), key=lambda pair: pair[1])[:BEAM]
         programs = [
             p.set_answer(p.variables[-1]) if not p.answer and not p.boolean and p.variables else p
             for p, _ in bound
@@ -144,7 +143,7 @@ class Binder:
                             head, tail = ends if forward else ends[::-1]
                             yield (head, pyql.write_node(iri, profile), tail), i + j + rank
             case "add_type", (variable, name):
-                for rank, class_ in enumerate(find_classes(self.kg, name.strip(QUOTES))[: self.beam]):
+                for rank, class_ in enumerate(find_classes(self.kg, name.strip(QUOTES))[:BEAM]):
                     yield (variable, pyql.write_node(class_, profile)), rank
             case "add_filter", (left, operator, right):
                 for rank, node in enumerate(self._nodes(right)):
@@ -170,11 +169,11 @@ class Binder:
         found = [(*s, 0) for s in sides if norm in map(normalise, (short(s[0]), labels[short(s[0])]))]
         if not found and sides:
             named = [(str(i), labels[short(r)]) for i, (r, _) in enumerate(sides)]
-            ranked = rank_relations(name, named, "hybrid", self.encoder, self.beam, kg=kg)
+            ranked = rank_relations(name, named, "hybrid", self.encoder, BEAM, kg=kg)
             found = [(*sides[int(i)], rank) for rank, i in enumerate(ranked)]
         for iri, outgoing, rank in found:
             as_drafted = outgoing == (near == start)
-            yield iri, as_drafted, rank + (0 if as_drafted else self.beam)
+            yield iri, as_drafted, rank + (0 if as_drafted else BEAM)
 
     def _nodes(self, written: str) -> list[Node]:
         """The nodes that an argument may mean, likeliest first; [] for an unknown name."""
@@ -194,37 +193,24 @@ class Binder:
                 nodes.append(term)
         # The graph is searched where no linked entity bears the name.
         if self.kg.index is not None and not any(norm in forms for _, forms in names):
-            nodes += [c.iri for c in self.kg.index.search(name, limit=self.beam)]
-        return list(dict.fromkeys(nodes))[: self.beam]
+            nodes += [c.iri for c in self.kg.index.search(name, limit=BEAM)]
+        return list(dict.fromkeys(nodes))[:BEAM]
 
 
-def build(
-    *,
-    drafts: PositiveInt = 6,
-    beam: PositiveInt = 5,
-    shots: NonNegativeInt = 10,
-    seed: int = 1,
-    temperature: float = 0.3,
-    link: str = "index",
-) -> Graph:
-    """Compile KB-BINDER: K drafts after `shots` seed questions in an order drawn by `seed`.
+def draft(state: State, runtime: Runtime[Context]) -> Update:
+    """Draft one more program, bind it and run it; the last of `max_steps` drafts ends the run.
 
-    `beam` candidates of a name, and bound programs, go on; the context's own temperature goes first.
+    The exemplars stand in an order drawn by `draw_seed`.
     """
-
-    def act(state: State, runtime: Runtime[Context]) -> Update:
-        """Draft one more program, bind it and run it; the last draft ends the run."""
-        env, number = environment(runtime), len(state.steps)
-        shown = list(islice(exemplars(state, env), shots))[::-1]
-        if number:  # an order of this draft's own, the nearest not always last
-            random.Random(f"{seed} {number} {state.question}").shuffle(shown)
-        entities = [e.label for e in state.linked]
-        reply = loop.ask(state, env, "kb_binder", "draft", entities=entities, exemplars=shown).text
-        binder = Binder(env.kg, env.encoder, state.linked, beam)
-        feedback = binder.execute(read_draft(reply), last=number + 1 >= drafts)
-        return {"steps": (loop.make_step(state, reply, Call("draft", (str(number + 1),)), feedback),)}
-
-    return loop.build_loop("kb-binder", act, vote, link=link, settings={"temperature": temperature})
+    env, number, context = environment(runtime), len(state.steps), runtime.context
+    shown = list(islice(exemplars(state, env), SHOTS))[::-1]
+    if number:  # an order of this draft's own, the nearest not always last
+        random.Random(f"{context.draw_seed} {number} {state.question}").shuffle(shown)
+    entities = [e.label for e in state.linked]
+    reply = loop.ask(state, env, "kb_binder", "draft", entities=entities, exemplars=shown).text
+    binder, is_last = Binder(env.kg, env.encoder, state.linked), number + 1 >= (context.max_steps or 1)
+    feedback = binder.execute(read_draft(reply), is_last)
+    return {"steps": (loop.make_step(state, reply, Call("draft", (str(number + 1),)), feedback),)}
 
 
 def vote(state: State, runtime: Runtime[Context]) -> Update:

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines import Graph, check_model
-from triplewise.graphs.build import build_graph
-from triplewise.graphs.presets import PRESETS, Preset, choose_phases
 from triplewise.nodes.act import read_values
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, spent_budget
 from triplewise.nodes.models import Reply
-from triplewise.nodes.phase import Phase
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.result import normal_values, sentence
 from triplewise.nodes.state import Answer, AnswerStatus, State, Step, Verdict
@@ -49,38 +45,12 @@ _NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)]\s+(?=\S)")
 _FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
 
 
-def build_loop(
-    name: str,
-    act: Phase,
-    answer: Phase,
-    *,
-    link: str = "index",
-    plan: str = "none",
-    settings: Mapping[str, Any] | None = None,
-    check_context: Callable[[Context], None] = lambda context: None,
-) -> Graph:
-    """Compile a baseline: the machine of the presets with its own `act` and `answer`, and nothing corrected.
-
-    A run ends with the first step whose feedback is finished; `settings` are for what a context leaves at its
-    defaults; `check_context` raises `ConfigurationError` where something is missing in it.
-    """
-    linking = choose_phases(PRESETS["agent"], {"link": link})["link"]
-
-    def checked_link(state: State, runtime: Runtime[Context]) -> Any:
-        check_context(runtime.context)
-        check_model(name, runtime.context)
-        return linking(state, runtime)
-
-    def inspect(state: State, runtime: Runtime[Context]) -> Update:
-        """Whether the run has ended, or else has used up a budget."""
-        if state.steps and state.last.feedback.finished:
-            return {"verdict": Verdict("finished")}
-        reason = spent_budget(state, runtime.context)
-        return {"verdict": Verdict("spent", note=reason) if reason else Verdict("ok")}
-
-    phases: dict[str, str | Phase] = dict.fromkeys(("observe", "correct", "reflect"), "none")
-    phases |= {"link": checked_link, "plan": plan, "act": act, "inspect": inspect, "answer": answer}
-    return build_graph(Preset(name, phases, settings or {}))
+def inspect(state: State, runtime: Runtime[Context]) -> Update:
+    """Whether the run has ended, by a step whose feedback is finished, or else has used up a budget."""
+    if state.steps and state.last.feedback.finished:
+        return {"verdict": Verdict("finished")}
+    reason = spent_budget(state, runtime.context)
+    return {"verdict": Verdict("spent", note=reason) if reason else Verdict("ok")}
 
 
 def prompt_path(name: str) -> str:
@@ -95,6 +65,7 @@ def plain_question(state: State) -> str:
 
 def ask(state: State, env: Environment, prompt: str, part: str, **values: Any) -> Reply:
     """Ask the model a part of a prompt: of the file that the context names, else `prompts_PROMPT.yaml`."""
+    env.context.require_model("this baseline")
     about_question = {
         "question": plain_question(state),
         "form": form_of(state.question),

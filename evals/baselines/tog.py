@@ -16,13 +16,11 @@ import random
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 from langgraph.runtime import Runtime
-from pydantic import PositiveInt
 
-from triplewise.evals.baselines import Graph, loop
+from triplewise.evals.baselines import loop
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment, spent_budget
@@ -108,12 +106,13 @@ def path_lines(kg: KnowledgeGraph, paths: Sequence[Path]) -> list[str]:
     return lines
 
 
-def search_relations(state: State, env: Environment, width: int) -> Update:
-    """Find the relations around the ends; the model prunes them to those of `width` paths.
+def search_relations(state: State, env: Environment) -> Update:
+    """Find the relations around the ends; the model prunes them to those of N paths (`observe_width`).
 
     Of paths with one end the best goes on, over more than `relation_cut` those most like the question.
     """
     context, kg, paths, short = env.context, env.kg, paths_of(state, env.kg), env.kg.profile.short
+    width = context.observe_width
     ways, notes, problem = list[Path](), list[str](), ""
     for end, path in {path.nodes[-1]: path for path in reversed(paths)}.items():
         around = kg.relations(end)
@@ -138,12 +137,12 @@ def search_relations(state: State, env: Environment, width: int) -> Update:
     return _searched(state, env, "search_relations", paths, _best(ways, width), [*notes, problem], end_note)
 
 
-def search_entities(state: State, env: Environment, width: int, seed: int, drawn: bool) -> Update:
+def search_entities(state: State, env: Environment, drawn: bool) -> Update:
     """Find the entities behind the relations; the model prunes them, or they are `drawn` (ToG-R).
 
     Of more facts than are shown a sample is drawn, the same for the same seed from every engine.
     """
-    kg, ways = env.kg, paths_of(state, env.kg)
+    kg, ways, width, seed = env.kg, paths_of(state, env.kg), env.context.observe_width, env.context.draw_seed
     bundles = [way.ahead for way in ways if way.ahead]
     most, sizes = dict.fromkeys(bundles, ENTITIES + 1), dict.fromkeys(bundles, ENTITIES + 2)
     facts, problem = read_bundles(kg, most, sizes, seed, Deadline(kg.timeout))
@@ -168,9 +167,9 @@ def search_entities(state: State, env: Environment, width: int, seed: int, drawn
     return _searched(state, env, "search_entities", ways, _best(longer, width), [*notes, problem])
 
 
-def judge(state: State, env: Environment, depth: int) -> Update:
+def judge(state: State, env: Environment) -> Update:
     """Have the model judge whether the paths suffice; the first yes or no of its reply counts."""
-    paths = paths_of(state, env.kg)
+    paths, depth = paths_of(state, env.kg), env.context.observe_depth
     reply = loop.ask(state, env, "tog", "judge", paths=path_lines(env.kg, paths)).text
     word = re.search(r"\b(yes|no)\b", reply.casefold())
     end = SUFFICIENT if word is not None and word[1] == "yes" else ""
@@ -248,25 +247,20 @@ def read_scores(reply: str, count: int) -> dict[int, float]:
     return {place: score / total if total else 0.0 for place, score in sorted(scores.items())}
 
 
-def build(
-    *, width: PositiveInt = 3, depth: PositiveInt = 3, seed: int = 1, link: str = "index", drawn: bool = False
-) -> Graph:
-    """Compile Think-on-Graph: N paths of D facts; `drawn`: entities are drawn, not scored (ToG-R)."""
-
-    def act(state: State, runtime: Runtime[Context]) -> Update:
-        """Take the next of the three steps of a depth (section 2.1.2, 2.1.3)."""
-        env = environment(runtime)
-        match state.last.feedback.action if state.steps else "":
-            case "search_relations":
-                return search_entities(state, env, width, seed, drawn)
-            case "search_entities":
-                return judge(state, env, depth)
-        return search_relations(state, env, width)
-
-    return loop.build_loop("tog-r" if drawn else "tog", act, answer, link=link)
+def search(state: State, runtime: Runtime[Context], drawn: bool = False) -> Update:
+    """Take the next of the three steps of a depth (section 2.1.2, 2.1.3)."""
+    env = environment(runtime)
+    match state.last.feedback.action if state.steps else "":
+        case "search_relations":
+            return search_entities(state, env, drawn)
+        case "search_entities":
+            return judge(state, env)
+    return search_relations(state, env)
 
 
-build_relations = partial(build, drawn=True)
+def search_drawn(state: State, runtime: Runtime[Context]) -> Update:
+    """Take the next step of ToG-R (section 2.2): entities are drawn, not scored."""
+    return search(state, runtime, drawn=True)
 
 
 def answer(state: State, runtime: Runtime[Context]) -> Update:

@@ -9,13 +9,11 @@ questions with paths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
-from pydantic import PositiveFloat, PositiveInt
 
-from triplewise.evals.baselines import Graph, loop
+from triplewise.evals.baselines import loop
 from triplewise.nodes import act as acting
 from triplewise.nodes import answer as answering
 from triplewise.nodes import plan as planning
@@ -25,7 +23,7 @@ from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.hints import memory_lines
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.reasoning import fitting_texts
-from triplewise.nodes.state import State
+from triplewise.nodes.state import State, Step
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.core.names import normalise
@@ -40,141 +38,115 @@ from triplewise.tools.planning.proposals import parse_paths, with_proposals
 from triplewise.tools.pyql.text import read_term
 
 TOOLSETS = ("pyql", "explore")  # sets of actions that there are worked examples of ReAct for
+PASSAGES = 10  # read for a question
 INSTANCES = 100  # instances of paths that are retrieved for one plan of RoG
 
 
-def direct(*, link: str = "index") -> Graph:
+def direct(state: State, runtime: Runtime[Context]) -> Update:
     """The model's answer, at once."""
-    return _reply("direct", "direct", link)
+    return {"steps": (_reply(state, environment(runtime), "direct"),)}
 
 
-def cot(*, link: str = "index") -> Graph:
+def cot(state: State, runtime: Runtime[Context]) -> Update:
     """One chain of thought with its answer."""
-    return _reply("cot", "reasoned", link)
+    return {"steps": (_reply(state, environment(runtime), "reasoned"),)}
 
 
-def self_consistency(
-    *, samples: PositiveInt = 10, temperature: PositiveFloat = 0.7, link: str = "index"
-) -> Graph:
-    """The answer that most of `samples` chains of thought give."""
-    return _reply("self-consistency", "reasoned", link, samples, {"temperature": temperature})
+def sample(state: State, runtime: Runtime[Context]) -> Update:
+    """One more chain of thought; `max_steps` are drawn."""
+    step = _reply(state, environment(runtime), "reasoned")
+    # Independent calls: equal ones are no loop.
+    is_last = step.number >= (runtime.context.max_steps or 1)
+    feedback = replace(step.feedback, finished=is_last)
+    return {"steps": (replace(step, call=f"sample({step.number})", feedback=feedback),)}
 
 
-def _reply(
-    name: str, part: str, link: str, samples: int = 1, settings: Mapping[str, float] | None = None
-) -> Graph:
-    """Compile a baseline whose steps are replies to a part of the prompt: one, or several that vote."""
-
-    def act(state: State, runtime: Runtime[Context]) -> Update:
-        env, reasoned = environment(runtime), part == "reasoned"
-        reply = loop.ask(state, env, "knowledge", part)
-        named, why = loop.name_reply(reply.text, state, env, reasoned=reasoned)
-        if reasoned and reply.truncated and not named:
-            why = f"the chain of thought was cut at {env.context.max_reply_tokens} tokens (max_reply_tokens)"
-        step = loop.answer_step(state, reply.text if reasoned else "", named, why)
-        if samples > 1:  # independent calls: equal ones are no loop
-            feedback = replace(step.feedback, finished=step.number >= samples)
-            step = replace(step, call=f"sample({step.number})", feedback=feedback)
-        return {"steps": (step,)}
-
-    def vote(state: State, runtime: Runtime[Context]) -> Update:
-        """Answer what most samples say, in whatever order; those without an answer have no vote."""
-        given = {i: named for i, s in enumerate(state.steps) if (named := loop.answer_of(s)[0])}
-        keys = {i: frozenset(normal_text(n.value) for n in named) for i, named in given.items()}
-        best, why = loop.majority(state, keys, "samples")
-        return {"answer": loop.make_answer(state, runtime.context, () if best is None else given[best], why)}
-
-    answer = vote if name == "self-consistency" else loop.conclude
-    return loop.build_loop(name, act, answer, link=link, settings=settings)
+def vote(state: State, runtime: Runtime[Context]) -> Update:
+    """Answer what most samples say, in whatever order; those without an answer have no vote."""
+    given = {i: named for i, s in enumerate(state.steps) if (named := loop.answer_of(s)[0])}
+    keys = {i: frozenset(normal_text(n.value) for n in named) for i, named in given.items()}
+    best, why = loop.majority(state, keys, "samples")
+    return {"answer": loop.make_answer(state, runtime.context, () if best is None else given[best], why)}
 
 
-def documents(*, passages: PositiveInt = 10, link: str = "index") -> Graph:
+def _reply(state: State, env: Environment, part: str) -> Step:
+    """Return the step of a reply to a part of the prompt."""
+    is_reasoned, reply = part == "reasoned", loop.ask(state, env, "knowledge", part)
+    named, why = loop.name_reply(reply.text, state, env, reasoned=is_reasoned)
+    if is_reasoned and reply.truncated and not named:
+        why = f"the chain of thought was cut at {env.context.max_reply_tokens} tokens (max_reply_tokens)"
+    return loop.answer_step(state, reply.text if is_reasoned else "", named, why)
+
+
+def documents(state: State, runtime: Runtime[Context]) -> Update:
     """Retrieve passages for the question (BM25 and vectors), and read the answers in as many as fit."""
-
-    def check_documents(context: Context) -> None:
-        if context.documents is None:
-            raise ConfigurationError(
-                "baseline documents needs documents to read: --set documents=FOLDER of text files, "
-                "or documents=wikipedia (online)"
-            )
-
-    def act(state: State, runtime: Runtime[Context]) -> Update:
-        env = environment(runtime)
-        assert env.documents is not None, "checked before the first step"
-        # Plain words, as the index of the documents has them.
-        question = normalise(loop.plain_question(state).replace("[SEP]", " "))
-        found = env.documents.find("", question=question, limit=passages)
-        texts = [f"{p.title or p.source}: {p.text} ({p.source})" for p in found]
-        seen = "\n".join(texts) or "no passage was found"
-        feedback = Feedback(action="retrieve", arguments=(question,), observation=seen)
-        step = loop.make_step(state, "Which passages may tell?", Call("retrieve", (question,)), feedback)
-        reply = loop.ask(state, env, "documents", "read", passages=fitting_texts(found)).text
-        read = loop.answer_step(state, "", *loop.name_reply(reply, state, env))
-        return {"steps": (step, replace(read, number=step.number + 1))}
-
-    return loop.build_loop("documents", act, loop.conclude, link=link, check_context=check_documents)
+    env = environment(runtime)
+    if env.documents is None:
+        raise ConfigurationError(
+            "baseline documents needs documents to read: --set documents=FOLDER of text files, "
+            "or documents=wikipedia (online)"
+        )
+    # Plain words, as the index of the documents has them.
+    question = normalise(loop.plain_question(state).replace("[SEP]", " "))
+    found = env.documents.find("", question=question, limit=PASSAGES)
+    texts = [f"{p.title or p.source}: {p.text} ({p.source})" for p in found]
+    seen = "\n".join(texts) or "no passage was found"
+    feedback = Feedback(action="retrieve", arguments=(question,), observation=seen)
+    step = loop.make_step(state, "Which passages may tell?", Call("retrieve", (question,)), feedback)
+    reply = loop.ask(state, env, "documents", "read", passages=fitting_texts(found)).text
+    read = loop.answer_step(state, "", *loop.name_reply(reply, state, env))
+    return {"steps": (step, replace(read, number=step.number + 1))}
 
 
-def react(*, link: str = "index") -> Graph:
-    """ReAct over the toolset `pyql` or `explore`; without a model the policy acts, uncorrected."""
+def react(state: State, runtime: Runtime[Context]) -> Update:
+    """Take one thought and one action; whatever comes of it is what is observed.
 
-    def check_examples(context: Context) -> None:
-        if context.toolset not in TOOLSETS and context.prompt is None and not context.offline:
+    The actions are those of the toolset `pyql` or `explore`; without a model the policy acts, uncorrected.
+    """
+    context = runtime.context
+    if context.prompt is None:
+        if context.toolset not in TOOLSETS and not context.offline:
             raise ConfigurationError(
                 f"baseline react has worked examples for the toolsets {' and '.join(TOOLSETS)}, not for "
                 f"{context.toolset!r}: choose one of them, or give a prompt of your own (--set prompt=FILE)"
             )
-
-    def act(state: State, runtime: Runtime[Context]) -> Update:
-        """Take one thought and one action; whatever comes of it is what is observed."""
-        if runtime.context.prompt is None:
-            prompt = loop.prompt_path(f"react_{runtime.context.toolset}")
-            environment(runtime).prompt = load_prompt(prompt)
-        update = acting.auto(state, runtime)
-        *before, step = update["steps"]
-        feedback = step.feedback
-        seen = step.observation or feedback.message or f"the query returned: {feedback.outcome or 'nothing'}"
-        return {**update, "steps": (*before, replace(step, observation=seen))}
-
-    settings = {"toolset": "pyql", "history": "full", "max_steps": 30, "verify_corrections": False}
-    return loop.build_loop(
-        "react", act, answering.program,
-        link=link, plan="for-policy", settings=settings, check_context=check_examples,
-    )  # fmt: skip
+        environment(runtime).prompt = load_prompt(loop.prompt_path(f"react_{context.toolset}"))
+    update = acting.auto(state, runtime)
+    *before, step = update["steps"]
+    feedback = step.feedback
+    seen = step.observation or feedback.message or f"the query returned: {feedback.outcome or 'nothing'}"
+    return {**update, "steps": (*before, replace(step, observation=seen))}
 
 
-def rog(*, plans: PositiveInt = 3, link: str = "index") -> Graph:
-    """Plan relation paths (as many as RoG's beam keeps), retrieve their instances, answer from them."""
-
-    def act(state: State, runtime: Runtime[Context]) -> Update:
-        env = environment(runtime)
-        match len(state.steps):
-            case 0:
-                return _plan(state, env, plans)
-            case 1:
-                return _retrieve(state, env.kg)
-        return _reason(state, env)
-
-    def answer(state: State, runtime: Runtime[Context]) -> Update:
-        """Answer with the retrieved paths that lead to the answers as proof."""
-        named, why = loop.answer_of(state.last if state.steps else None)
-        if named and (made := answering.memory(state, runtime)["answer"]).proof:
-            return {"answer": made}
-        why = "no retrieved path leads to the answer: it is what the model knows" if named else why
-        return {"answer": loop.make_answer(state, runtime.context, named, why)}
-
-    return loop.build_loop("rog", act, answer, link=link)
+def rog(state: State, runtime: Runtime[Context]) -> Update:
+    """Plan relation paths, retrieve their instances, answer from them."""
+    env = environment(runtime)
+    match len(state.steps):
+        case 0:
+            return _plan(state, env)
+        case 1:
+            return _retrieve(state, env.kg)
+    return _reason(state, env)
 
 
-def _plan(state: State, env: Environment, limit: int) -> Update:
+def rog_answer(state: State, runtime: Runtime[Context]) -> Update:
+    """Answer with the retrieved paths that lead to the answers as proof."""
+    named, why = loop.answer_of(state.last if state.steps else None)
+    if named and (made := answering.memory(state, runtime)["answer"]).proof:
+        return {"answer": made}
+    why = "no retrieved path leads to the answer: it is what the model knows" if named else why
+    return {"answer": loop.make_answer(state, runtime.context, named, why)}
+
+
+def _plan(state: State, env: Environment) -> Update:
     """RoG's planning: paths that the model proposes, where the graph has them."""
     thought, rules, dropped, why, kg = "", [], state.dropped, "", env.kg
     if state.linked:
         shown = planning.demonstrations_for(state, env)
         around = planning.relations_around(kg, env.encoder, state)
         values = {"demonstrations": shown, "rules": [], "relations": around}  # as SymAgent's planner
-        thought = loop.ask(state, env, "rog", "plan", limit=limit, **values).text
-        settings = replace(planning.settings_of(env), documents=False, rules=limit)
+        thought = loop.ask(state, env, "rog", "plan", limit=env.context.plan_rules, **values).text
+        settings = replace(planning.settings_of(env), documents=False)
         found = with_proposals(Plan(), parse_paths(thought), state.linked, kg, env.encoder, settings)
         rules, dropped = list(found.rules), found.dropped
         why = "; ".join(f"{d.text}: {d.reason}" for d in dropped)

@@ -18,7 +18,7 @@ from inspect_ai.log import EvalLog
 from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.evals import evaluation
-from triplewise.evals.baselines import BASELINES
+from triplewise.evals.baselines import NEED_MODEL
 from triplewise.evals.report.tables import published
 from triplewise.tools.core.errors import ConfigurationError, TriplewiseError
 from triplewise.tools.core.files import YamlDocument, read_yaml, state_folder
@@ -158,14 +158,14 @@ def cells_of(
             merged = {"set": {**values["set"], **layer.set}, "needs": [*values["needs"], *layer.needs]}
             values |= own | merged
         spec = CellSpec(**values)
-        system, baseline = {"preset": spec.system} if spec.system else {}, BASELINES.get(spec.system)
+        system = {"preset": spec.system} if spec.system else {}
         try:
             if not spec.task:
                 raise ConfigurationError("no task: give one to row, column or defaults")
             for name in spec.set.keys() & OTHER_KEYS.keys():
                 raise ConfigurationError(f"{name!r} is set by {OTHER_KEYS[name]}")
             evaluation.task_arguments(spec.task, system | spec.set)
-            names = {*evaluation.names_of(spec.task, spec.system)} - OTHER_KEYS.keys()
+            names = {*evaluation.names_of(spec.task)} - OTHER_KEYS.keys()
             for name in {*spec.needs} - names - {"model"}:
                 raise ConfigurationError.unknown("name in needs", name, names)
         except ConfigurationError as error:
@@ -179,7 +179,7 @@ def cells_of(
         why_not = next(
             (f"needs --set {n}=..." for n in spec.needs if n not in {"model", *spec.set, *given}), ""
         )
-        if model == EMBEDDED and ("model" in spec.needs or (baseline is not None and not baseline.offline)):
+        if model == EMBEDDED and ("model" in spec.needs or spec.system in NEED_MODEL):
             why_not = "needs a language model: --model openai:NAME"
         ours = table.columns.get(column.column, {}).get("ours", {}) if table else {}
         metrics = column.metrics or [ours.get(metric, metric) for metric in grid.metrics]

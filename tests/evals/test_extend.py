@@ -28,7 +28,6 @@ GUIDELINE = """
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A module in the working folder, made of the page's last part and a preset."""
     code = PAGE.read_text(encoding="utf-8").split("```python\n")[-1].partition("```")[0]
-    code += "from triplewise.graphs.presets import PRESETS, Preset\n"
     code += "QUICK = Preset('one rule', PRESETS['agent'].phases, {'toolset': 'pyql', 'prompt': 'agent'})\n"
     (tmp_path / "parts_of_mine.py").write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -45,7 +44,7 @@ def test_own_parts_are_named_by_module_and_name(mine: str, tmp_path: Path) -> No
     with pytest.raises(ConfigurationError, match="no attribute 'SLOW'"):
         build_graph(f"{mine}:SLOW")
     with pytest.raises(ConfigurationError, match="is not a preset"):
-        build_graph(f"{mine}:UNPLANNED")
+        build_graph(f"{mine}:capitals")
     log = run(make_task(f"{mine}:capitals", {"preset": f"{mine}:QUICK"}), log_dir=tmp_path)
     assert scores_of(log)["f1.mean"] == 1.0
 

@@ -89,7 +89,6 @@ WRONG = [
     ("title: A tiny grid", "titel: A tiny grid", 2, "titel: unknown key; did you mean 'title'"),
     ("row: no plan", "row: rules", 8, "'rules' is there twice"),
     ("name: tiny", "name: tiny\npublished: t-3", 2, "unknown published table 't-3'; choose one of: "),
-    ("system: agent", "system: rog", 8, "unknown name to set 'plan'; did you mean "),
     ("task: metaqa", "limit: 3", 7, "cell rules / one hop: no task: give one"),
 ]
 

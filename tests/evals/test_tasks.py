@@ -54,7 +54,8 @@ def stub(monkeypatch: pytest.MonkeyPatch, leaks_of_inspect: None) -> list[tuple[
 
         return SimpleNamespace(invoke=invoke)
 
-    monkeypatch.setattr(solver, "build_system", build)
+    monkeypatch.setattr(solver, "build_graph", build)
+    monkeypatch.setattr(solver, "find_system", str)
     return asked
 
 

@@ -71,8 +71,8 @@ def find_part(what: str, given: Any, legal: Mapping[str, Any], kind: Callable[[A
         if not module or not name:
             unknown = ConfigurationError.unknown(what, given, legal)
             raise ConfigurationError(f"{unknown}; or give module:name of your own")
-        if "" not in sys.path and "." not in sys.path:
-            sys.path.append(".")
+        if "" not in sys.path and (here := os.getcwd()) not in sys.path:
+            sys.path.append(here)
         try:
             part = getattr(import_module(module), name)
         except (ImportError, AttributeError, SyntaxError) as error:

@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.film_library import film_context
 from tests.support.openai_server import OpenAIServer
-from triplewise.evals.baselines import build_system
+from triplewise.evals.baselines import find_system, variants
+from triplewise.graphs import build_graph
 from triplewise.nodes.reasoning import CHARACTERS
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -22,12 +23,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def read(
-    folder: Path, server: OpenAIServer | None, question: str, *, passages: int = 3, **settings: Any
-) -> Any:
+def read(folder: Path, server: OpenAIServer | None, question: str, **settings: Any) -> Any:
     model = {} if server is None else {"model": "openai:scripted", "base_url": server.url}
     context = film_context(folder, **model, **{"documents": str(folder / "texts"), **settings})
-    return build_system("documents", passages=passages).invoke({"question": question}, context=context)
+    return build_graph(find_system("documents")).invoke({"question": question}, context=context)
 
 
 def test_a_model_reads_the_passages_of_the_question(tmp_path: Path, openai_server: Server) -> None:
@@ -37,9 +36,9 @@ def test_a_model_reads_the_passages_of_the_question(tmp_path: Path, openai_serve
     assert (answer.values, answer.labels, answer.usage.calls) == (("Ridley_Scott",), ("Ridley Scott",), 1)
     seen = found["steps"][0].observation
     assert seen.index("(Alien.txt)") == seen.index(".txt") - len("(Alien")
-    assert seen.count(".txt)") == 3
+    assert seen.count(".txt)") == variants.PASSAGES == 10
     assert "[1] Alien: Alien" in server.chats[0].text
-    assert "[4]" not in server.chats[0].text
+    assert "[11]" not in server.chats[0].text
     assert "Question: Who directed Alien?" in server.chats[0].text
 
 
@@ -57,7 +56,7 @@ def test_no_more_is_shown_than_fits(tmp_path: Path, openai_server: Server) -> No
     assert context.kg
     (tmp_path / "texts" / "long.txt").write_text("Alien. " + "word " * 10_000, encoding="utf-8")
     server = openai_server(["Ridley Scott"])
-    read(tmp_path, server, "Alien word", passages=50)
+    read(tmp_path, server, "Alien word")
     assert len(server.chats[0].text) < CHARACTERS + 2_000
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.film_library import film_context
 from tests.support.openai_server import OpenAIServer
-from triplewise.evals.baselines import build_system, check_model
+from triplewise.evals.baselines import check_model, find_system
+from triplewise.graphs import build_graph
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Answer
 from triplewise.tools.core.errors import ConfigurationError
@@ -22,10 +23,8 @@ def asking(folder: Path, server: OpenAIServer, **settings: Any) -> Context:
     return film_context(folder, model="openai:scripted", base_url=server.url, **settings)
 
 
-def run(
-    name: str, question: str, context: Context, parts: Mapping[str, Any] | None = None, **given: Any
-) -> Answer:
-    found = build_system(name, **(parts or {})).invoke({"question": question, **given}, context=context)
+def run(name: str, question: str, context: Context, **given: Any) -> Answer:
+    found = build_graph(find_system(name)).invoke({"question": question, **given}, context=context)
     answer: Answer = found["answer"]
     return answer
 
@@ -59,7 +58,7 @@ def test_claims_and_slots_are_asked_as_such(
 def test_a_chain_of_thought_is_kept_as_the_thought(tmp_path: Path, openai_server: Server) -> None:
     reply = "Alien was made by Ridley Scott, born in South Shields.\nAnswer: South Shields"
     server = openai_server([reply])
-    found = build_system("cot").invoke(
+    found = build_graph(find_system("cot")).invoke(
         {"question": "Where was the director of Alien born?"}, context=asking(tmp_path, server)
     )
     assert found["answer"].values == ("South_Shields",)
@@ -93,7 +92,7 @@ def test_the_majority_wins_whatever_the_order_within_an_answer(tmp_path: Path, o
     server = openai_server(
         ["Answer: [Jaws, Duel]", "Answer: Jaws", "Answer: [duel, jaws]", "no idea", "Answer: Godzilla"]
     )
-    answer = run("self-consistency", "What?", asking(tmp_path, server), {"samples": 5})
+    answer = run("self-consistency", "What?", asking(tmp_path, server, max_steps=5))
     assert (answer.status, answer.values) == ("answered", ("Jaws", "Duel"))
     assert answer.reason == "2 of 5 samples agree"
     assert answer.usage.calls == 5
@@ -110,19 +109,19 @@ def test_samples_that_all_agree_are_all_drawn(tmp_path: Path, openai_server: Ser
 def test_a_tie_goes_to_the_answer_that_came_first(tmp_path: Path, openai_server: Server, first: str) -> None:
     second = "Ran" if first == "Alien" else "Alien"
     replies = ["hm", *(f"Answer: {name}" for name in (first, second, second, first))]
-    answer = run("self-consistency", "What?", asking(tmp_path, openai_server(replies)), {"samples": 5})
+    answer = run("self-consistency", "What?", asking(tmp_path, openai_server(replies), max_steps=5))
     assert answer.values == (first,)
 
 
 @pytest.mark.parametrize(
     ("budget", "calls"),
-    [({"max_model_calls": 2}, 2), ({"max_tokens": 1}, 1), ({"max_steps": 3}, 3), ({"max_seconds": 1e-9}, 0)],
+    [({"max_model_calls": 2}, 2), ({"max_tokens": 1}, 1), ({"max_seconds": 1e-9}, 0)],
 )
 def test_samples_stop_where_a_budget_is_spent(
     tmp_path: Path, openai_server: Server, budget: dict[str, Any], calls: int
 ) -> None:
     server = openai_server(lambda messages: "Answer: Ran")
-    answer = run("self-consistency", "What?", asking(tmp_path, server, **budget), {"samples": 5})
+    answer = run("self-consistency", "What?", asking(tmp_path, server, **budget))
     assert (answer.status, len(server.chats), answer.usage.calls) == ("budget_spent", calls, calls)
     assert answer.values == (("Ran",) if calls else ())
     assert "the budget of" in answer.reason
@@ -143,8 +142,9 @@ def test_the_words_of_a_prompt_can_be_ones_own(tmp_path: Path, openai_server: Se
 @pytest.mark.parametrize("name", ["direct", "cot", "self-consistency"])
 def test_without_a_model_they_say_what_they_need(tmp_path: Path, name: str) -> None:
     context = film_context(tmp_path)
-    for ask in (lambda: run(name, "What?", context), lambda: check_model(name, context)):
-        with pytest.raises(ConfigurationError, match=f"baseline {name} needs a language model: --set model"):
-            ask()
+    with pytest.raises(ConfigurationError, match="this baseline needs a language model"):
+        run(name, "What?", context)
+    with pytest.raises(ConfigurationError, match=f"baseline {name} needs a language model: --set model"):
+        check_model(name, context)
     check_model("react", context)
     check_model("agent", context)

@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.film_library import film_context
 from tests.support.openai_server import OpenAIServer
-from triplewise.evals.baselines import build_system
+from triplewise.evals.baselines import find_system
+from triplewise.graphs import build_graph
 from triplewise.nodes.context import Context
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -27,7 +28,7 @@ RIGHT = [
 def react(folder: Path, server: OpenAIServer | None, question: str = QUESTION, **settings: Any) -> Any:
     model = {} if server is None else {"model": "openai:scripted", "base_url": server.url}
     context: Context = film_context(folder, **model, **settings)
-    return build_system("react").invoke({"question": question}, context=context)
+    return build_graph(find_system("react")).invoke({"question": question}, context=context)
 
 
 def test_a_trajectory_ends_with_what_its_query_gives(tmp_path: Path, openai_server: Server) -> None:

@@ -10,15 +10,16 @@ import pytest
 
 from tests.support.film_library import film_context
 from tests.support.openai_server import OpenAIServer
-from triplewise.evals.baselines import build_system
+from triplewise.evals.baselines import find_system
+from triplewise.graphs import build_graph
 
 Server = Callable[..., OpenAIServer]
 BORN = "Where was the director of Alien born?"
 
 
-def rog(folder: Path, server: OpenAIServer, question: str, *, plans: int = 3, **settings: Any) -> Any:
+def rog(folder: Path, server: OpenAIServer, question: str, **settings: Any) -> Any:
     context = film_context(folder, model="openai:scripted", base_url=server.url, **settings)
-    return build_system("rog", plans=plans).invoke({"question": question}, context=context)
+    return build_graph(find_system("rog")).invoke({"question": question}, context=context)
 
 
 def test_a_model_plans_paths_and_answers_from_their_instances(tmp_path: Path, openai_server: Server) -> None:

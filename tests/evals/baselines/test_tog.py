@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.support.films import BASE, iri, write_graph
 from tests.support.openai_server import Messages, OpenAIServer
-from triplewise.evals.baselines import build_system
+from triplewise.evals.baselines import find_system
 from triplewise.evals.baselines.tog import read_scores
-from triplewise.graphs import Answer, Context
+from triplewise.graphs import Answer, Context, build_graph
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.state import State
 
@@ -40,15 +40,16 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ask(films: Path) -> Ask:
-    """`ask("tog", question, server, width=2)`: the final state of a run."""
+    """`ask("tog", question, server, observe_width=2)`: the final state of a run."""
 
     def run(
-        system: str, question: str = BORN, server: OpenAIServer | None = None, **given: Any
+        system: str, question: str = BORN, server: OpenAIServer | None = None, **settings: Any
     ) -> dict[str, Any]:
-        settings = {k: given.pop(k) for k in list(given) if k in Context.__dataclass_fields__}
         model: dict[str, Any] = {"model": "openai:scripted", "base_url": server.url} if server else {}
         context = Context(kg=str(films), **model, **settings)
-        found: dict[str, Any] = build_system(system, **given).invoke({"question": question}, context=context)
+        found: dict[str, Any] = build_graph(find_system(system)).invoke(
+            {"question": question}, context=context
+        )
         return found
 
     return run
@@ -96,7 +97,7 @@ def test_a_model_walks_to_the_answer(ask: Ask, openai_server: Server) -> None:
 
 def test_nonsense_takes_the_first_options_and_ends(ask: Ask, openai_server: Server) -> None:
     server = openai_server(lambda _: "As a language model, I like turtles!")
-    found = ask("tog", server=server, depth=2)
+    found = ask("tog", server=server, observe_depth=2)
     answer = found["answer"]
     assert "the first options were taken" in found["steps"][0].observation
     assert answer.status == "answered"
@@ -108,7 +109,7 @@ def test_nonsense_takes_the_first_options_and_ends(ask: Ask, openai_server: Serv
 
 def test_a_spent_budget_stops_between_the_calls_of_one_phase(ask: Ask, openai_server: Server) -> None:
     server = openai_server(walker(until="Atlantis"))
-    answer = ask("tog", server=server, max_model_calls=3, depth=3)["answer"]
+    answer = ask("tog", server=server, max_model_calls=3, observe_depth=3)["answer"]
     assert len(server.chats) == answer.usage.calls == 3
     assert answer.status == "budget_spent"
     assert "the budget of 3 model calls is spent" in answer.reason
@@ -134,7 +135,7 @@ def test_prompts_stay_bounded_at_a_hub(ask: Ask, openai_server: Server) -> None:
 def test_entities_of_tog_r_are_drawn_by_seed(ask: Ask, openai_server: Server) -> None:
     def drawn(seed: int, hash_: str = "who lives in London?") -> list[str]:
         server = openai_server(walker("1: 1", until="Resident", says="unknown"))
-        found = ask("tog-r", hash_, server, seed=seed)
+        found = ask("tog-r", hash_, server, draw_seed=seed)
         assert sum("Options:" in chat.text for chat in server.chats) == 1  # entities are not asked about
         return [path[-1].subject.value for path in found["memory"]]
 
@@ -146,7 +147,7 @@ def test_entities_of_tog_r_are_drawn_by_seed(ask: Ask, openai_server: Server) ->
 
 def test_a_depth_takes_a_few_queries_whatever_the_number_of_entities(ask: Ask, openai_server: Server) -> None:
     for _ in range(2):  # relation texts are fetched once per graph
-        answer = ask("tog", "who lives in London?", openai_server(walker("1: 1")), depth=1)["answer"]
+        answer = ask("tog", "who lives in London?", openai_server(walker("1: 1")), observe_depth=1)["answer"]
     assert answer.values
     assert answer.usage.queries <= 14
 
