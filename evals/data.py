@@ -80,7 +80,6 @@ class Benchmark(NamedTuple):
     any_gold: bool = False
     linked: str = ""
     id_form: str = ".*"
-    tags: Mapping[str, str] = {}
     metadata: Mapping[str, str] = {}
     needs: str = ""
     flag: str = ""

@@ -29,7 +29,7 @@ from triplewise.evals.data import AGENT, Benchmark, DataFile, LoadedKG, catalog,
 from triplewise.evals.scorers import GOLD_NAMES
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import entities_of, seeds_of
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import Record, packaged
 from triplewise.tools.core.overlap import Compare
 from triplewise.tools.core.terms import IRI
@@ -51,22 +51,17 @@ OWN_TABLES = "each question's own table, as a SQLite file"  # what WikiSQL is as
 
 
 class Question(NamedTuple):
-    """The question of a record: `gold` are texts, `entities` mention -> id, the benchmark's linking.
-
-    Reports distinguish questions by `tags`; `metadata` is for scorers.
-    """
+    """The question of a record: `gold` are texts, `entities` mention -> id, the benchmark's linking."""
 
     text: str
     gold: Sequence[str]
     entities: Mapping[str, str] = {}
-    tags: Mapping[str, Any] = {}
     metadata: Mapping[str, Any] = {}
 
     def sample(self, id_: str | int, *, linked: bool = True, **about: Any) -> Sample:
         """Return the question as Inspect has it; `about` goes before its own metadata."""
         metadata = {
             "entities": dict(self.entities) if linked else {},
-            "tags": {tag: str(value) for tag, value in self.tags.items() if value not in (None, "", [])},
             **about,
             **self.metadata,
         }
@@ -149,52 +144,57 @@ def question_of(of: Benchmark, record: Record) -> Question:
         for name, id_ in pairs.items() if of.linked else ((name, id_) for id_, name in pairs.items()):
             if re.fullmatch(of.id_form, id_):
                 linked.setdefault(name, id_)
-    tags = {tag: record.get(key) for tag, key in of.tags.items()}
-    about = {name: record.get(key) for name, key in of.metadata.items()}
+    about = {name: record[key] for name, key in of.metadata.items() if record.get(key) is not None}
     about |= {GOLD_NAMES: names} if names else {}
     about |= {"gold_sets": [[one] for one in gold]} if of.any_gold else {}
-    return Question(record[of.text], list(dict.fromkeys(gold)), linked, tags, about)
+    return Question(record[of.text], list(dict.fromkeys(gold)), linked, about)
 
 
 def _samples(
     of: Benchmark, kg: LoadedKG, options: Mapping[str, Any]
 ) -> tuple[list[Sample], dict[str, Any], DataFile]:
     """The questions that the parameters ask for, before some are drawn; what to say of them; the file."""
-    gold_linking, given, name = options.get("linking") == "gold", options.get("file"), of.questions
+    is_linked, given, name = options.get("linking") == "gold", options.get("file"), of.questions
     flag = of.flag if options.get("gold_derived", True) else of.flag_observed or of.flag
     file = of.files[name.format(**options) if isinstance(name, str) else name[options["split"]]]
-    if given:
-        path = Path(given).expanduser().absolute()
-        if not path.is_file():
-            raise DataError(f"no such file; questions in this form are published at {of.published}", path)
-        file = DataFile(str(path), "", of.published)  # no checksum is expected of it
+    if given:  # no checksum is expected of it
+        file = DataFile(str(Path(given).expanduser().absolute()), "", of.published)
     # Only the catalog's own file has to have the flag.
     records = read_records(data.locate(file), *of.keys, *([flag] if flag and not given else []))
-    if of.needs and gold_linking:
+    if of.needs and is_linked:
         records = [record for record in records if record.get(of.needs)]
     if of.name in COMPLETED:
         records = COMPLETED[of.name](records, kg, options)
-    flags = {str(r["id"]): bool(r[flag]) if flag else True for r in records if not flag or flag in r}
-    if judged := packaged("triplewise.evals", "answerable.yaml").get(of.name):
-        parts = ["observed", "gold_derived"] if kg.gold_derived else ["observed"]
-        ids = {str(id_) for part in parts for id_ in judged[part]}
-        flags = {id_: id_ in ids for id_ in flags} if not given and kg.checksum else {}
+    judged = _judged(of, kg, records, flag, bool(given))
     only = options.get("kg_exact") or options.get("answerable") or options.get("asked") == "answerable"
     samples = []
     for record in records:
-        if only and not flags.get(str(record["id"]), True):
-            continue
-        if options.get("asked") == "topic" and not record.get("kg_topic_degree", True):
-            continue
-        answerable, question = flags.get(str(record["id"]), False), question_of(of, record)
-        samples.append(question.sample(record["id"], linked=gold_linking, answerable=answerable))
+        has_topic = options.get("asked") != "topic" or record.get("kg_topic_degree", True)
+        if has_topic and (judged.get(str(record["id"]), True) or not only):
+            answerable = judged.get(str(record["id"]), False)
+            question = question_of(of, record)
+            samples.append(question.sample(record["id"], linked=is_linked, answerable=answerable))
     if not samples:
         raise ConfigurationError(
             f"no question of {of.name} is left: the graph can answer none of those requested; ask "
             "all (kg_exact=false, answerable=false) or take the whole graph (gold_derived=true)"
         )
-    counts = {"drawn_from": len(samples), "answerable": sum(flags.values()), "asked": len(flags)}
+    counts = {"drawn_from": len(samples), "answerable": sum(judged.values()), "asked": len(judged)}
     return samples, {**counts, "note": of.note}, file
+
+
+def _judged(
+    of: Benchmark, kg: LoadedKG, records: Sequence[Record], flag: str, is_own: bool
+) -> dict[str, bool]:
+    """Return question id -> whether the graph can answer it, as its record or `answerable.yaml` has it."""
+    known = packaged("triplewise.evals", "answerable.yaml").get(of.name)
+    if known is None:
+        return {str(r["id"]): bool(r[flag]) if flag else True for r in records if not flag or flag in r}
+    if is_own or not kg.checksum:
+        return {}
+    parts = ["observed", "gold_derived"] if kg.gold_derived else ["observed"]
+    ids = {str(id_) for part in parts for id_ in known[part]}
+    return {id_: id_ in ids for id_ in (str(record["id"]) for record in records)}
 
 
 def own_task(

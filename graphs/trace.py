@@ -62,10 +62,6 @@ class Labels:
         nodes = [short(n) for t in triples for n in (t.subject, t.object) if isinstance(n, IRI)]
         self.fetch(nodes, [short(t.relation) for t in triples])
 
-    def of(self, ids: Iterable[str]) -> list[str]:
-        """Return the labels of ids."""
-        return [self.known.get(id, id) for id in ids]
-
 
 def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     """Return an ended run as evaluations keep it and the page shows it: some kilobytes, long lists cut.

@@ -135,12 +135,34 @@ def load_grid(name: str | Path) -> GridFile:
     return grid, document
 
 
+def spec_of(*layers: CellSpec) -> CellSpec:
+    """Return what defaults, a column and a row set together; the last one wins, `needs` add up."""
+    joined: dict[str, Any] = {"set": {}, "needs": []}
+    for layer in layers:
+        own = {key: getattr(layer, key) for key in layer.model_fields_set & CellSpec.model_fields.keys()}
+        joined |= own | {"set": joined["set"] | layer.set, "needs": [*joined["needs"], *layer.needs]}
+    return CellSpec(**joined)
+
+
+def check_spec(spec: CellSpec) -> set[str]:
+    """Return the names that --set may give to a cell. Raises `ConfigurationError` on one that is wrong."""
+    if not spec.task:
+        raise ConfigurationError("no task: give one to row, column or defaults")
+    for name in spec.set.keys() & OTHER_KEYS.keys():
+        raise ConfigurationError(f"{name!r} is set by {OTHER_KEYS[name]}")
+    evaluation.task_arguments(spec.task, {"preset": spec.system, **spec.set})
+    names = {*evaluation.names_of(spec.task)} - OTHER_KEYS.keys()
+    for name in {*spec.needs} - names - {"model"}:
+        raise ConfigurationError.unknown("name in needs", name, names)
+    return names
+
+
 def cells_of(
     file: GridFile,
     model: str = EMBEDDED,
     *,
     limit: int | None = None,
-    given: Mapping[str, Any] | None = None,
+    given: Mapping[str, Any] = {},
     only: Sequence[str] = (),
 ) -> list[Cell]:
     """Return the cells of a grid in the order of its rows, every name in them checked.
@@ -149,51 +171,37 @@ def cells_of(
     `only` are patterns of rows, or of row/column. Raises `DataError` with file and line on a wrong name or
     value, `ConfigurationError` on a choice that no cell has a use for.
     """
-    (grid, document), given, cells, legal = file, given or {}, list[Cell](), set[str]()
+    (grid, document), cells, legal = file, list[Cell](), set[str]()
     table = published().get(grid.published)
     for (i, row), column in itertools.product(enumerate(grid.rows), grid.columns):
-        values: dict[str, Any] = {"set": {}, "needs": []}
-        for layer in (grid.defaults, column, row):
-            own = {key: getattr(layer, key) for key in layer.model_fields_set & CellSpec.model_fields.keys()}
-            merged = {"set": {**values["set"], **layer.set}, "needs": [*values["needs"], *layer.needs]}
-            values |= own | merged
-        spec = CellSpec(**values)
-        system = {"preset": spec.system} if spec.system else {}
+        spec = spec_of(grid.defaults, column, row)
         try:
-            if not spec.task:
-                raise ConfigurationError("no task: give one to row, column or defaults")
-            for name in spec.set.keys() & OTHER_KEYS.keys():
-                raise ConfigurationError(f"{name!r} is set by {OTHER_KEYS[name]}")
-            evaluation.task_arguments(spec.task, system | spec.set)
-            names = {*evaluation.names_of(spec.task)} - OTHER_KEYS.keys()
-            for name in {*spec.needs} - names - {"model"}:
-                raise ConfigurationError.unknown("name in needs", name, names)
+            names = check_spec(spec)
         except ConfigurationError as error:
             raise document.error(f"cell {row.row} / {column.column}: {error}", "rows", i) from error
-        own_given = {name: value for name, value in given.items() if name in names}
         legal |= names
+        own = {name: value for name, value in given.items() if name in names}
         try:
-            evaluation.task_arguments(spec.task, system | own_given)
+            evaluation.task_arguments(spec.task, {"preset": spec.system, **own})
         except ConfigurationError as error:
             raise ConfigurationError(f"--set: {error}") from error
-        why_not = next(
-            (f"needs --set {n}=..." for n in spec.needs if n not in {"model", *spec.set, *given}), ""
-        )
+        missing = [name for name in spec.needs if name not in {"model", *spec.set, *given}]
+        why_not = f"needs --set {missing[0]}=..." if missing else ""
         if model == EMBEDDED and ("model" in spec.needs or spec.system in NEED_MODEL):
             why_not = "needs a language model: --model openai:NAME"
         ours = table.columns.get(column.column, {}).get("ours", {}) if table else {}
         metrics = column.metrics or [ours.get(metric, metric) for metric in grid.metrics]
-        changed: dict[str, Any] = {"set": {**spec.set, **own_given}}
-        changed |= {} if limit is None else {"limit": limit}
+        changed = {"set": {**spec.set, **own}, "limit": spec.limit if limit is None else limit}
         cells.append(Cell(row, column.column, spec.model_copy(update=changed), model, metrics, why_not))
     for name in given.keys() - legal:
         raise ConfigurationError.unknown("name in --set", name, legal)
     labels = [f"{cell.row.row}/{cell.column}" for cell in cells]
-    patterns = [p.casefold() for pattern in only for p in (pattern, f"{pattern}/*")]
-    matches = [not only or any(fnmatchcase(label.casefold(), p) for p in patterns) for label in labels]
-    if not any(matches):
+    patterns = [p.casefold() for pattern in only for p in (pattern, f"{pattern}/*")] or ["*"]
+    matches = [any(fnmatchcase(label.casefold(), p) for p in patterns) for label in labels]
+    chosen = list(itertools.compress(cells, matches))
+    if not chosen:
         raise ConfigurationError(f"no cell matches --only {', '.join(only)}; there are: {', '.join(labels)}")
-    return list(itertools.compress(cells, matches))
+    return chosen
 
 
 def run_grid(

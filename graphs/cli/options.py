@@ -36,18 +36,18 @@ Entities = Annotated[list[str] | None, typer.Option(metavar='"mention=id"', help
 _common = functools.partial(option, rich_help_panel="Graph, model and settings")
 
 
-def given(context: typer.Context, *besides: str) -> list[str]:
+def given(context: typer.Context, *ignored: str) -> list[str]:
     """Return the options and arguments on the command line, as a person writes them, but for some."""
     return [
         p.opts[0] if p.opts[0].startswith("-") else str(p.metavar)
         for p in context.command.params
-        if p.name not in besides and "COMMANDLINE" in str(context.get_parameter_source(p.name or ""))
+        if p.name not in ignored and "COMMANDLINE" in str(context.get_parameter_source(p.name or ""))
     ]
 
 
-def check_resume(context: typer.Context, *besides: str) -> None:
+def check_resume(context: typer.Context, *ignored: str) -> None:
     """Raise `ConfigurationError` for options that `--resume` takes from the run it resumes."""
-    if extra := given(context, "resume", *besides):
+    if extra := given(context, "resume", *ignored):
         message = f"--resume takes all settings from the run it resumes, not {', '.join(extra)}"
         raise ConfigurationError(f"{message}; leave them out")
 

@@ -56,7 +56,7 @@ def query(
     db: str | None = o.option("URL|FILE", "Ask a relational database instead, by one SELECT in SQL."),
     limit: int = o.option("N", "Rows at most.", 1_000, min=1),
     timeout: float = o.option("SECONDS", "How long it may take.", 30.0, min=0.001),
-    csv_: bool = o.flag("Print CSV, with labels in columns besides.", "--csv"),
+    csv_: bool = o.flag("Print CSV, labels in columns of their own.", "--csv"),
     as_json: Json = False,
 ) -> None:
     """Run a query by hand, read-only; nodes are shown with their labels.

@@ -56,7 +56,7 @@ def films_task(folder: Path, preset: str = "agent", **more: Any) -> Task:
 
 
 def sample(record: Mapping[str, Any]) -> Sample:
-    """A question with its tags; the graph cannot answer the last one."""
+    """A question; the graph cannot answer the last one."""
     return Sample(
         id=record["id"],
         input=record["question"],
@@ -65,7 +65,6 @@ def sample(record: Mapping[str, Any]) -> Sample:
             "entities": record["entities"],
             "answerable": record["id"] != "none",
             "trivial": record["id"] == "none",
-            "tags": {"hops": 1, "level": "iid" if len(record["id"]) < 6 else "zero-shot"},
         },
     )
 

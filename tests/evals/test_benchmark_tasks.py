@@ -196,29 +196,31 @@ PERU = {"entities": {"Peru": "Q419"}, "answerable": True}
 BECOMES: list[tuple[Callable[..., Task], str, list[str], dict[str, Any]]] = [
     (
         *(cwq, "c1", ["Shields"]),
-        {"entities": {"Alien": "m.01"}, "tags": {"type": "composition"}},
+        {"entities": {"Alien": "m.01"}, "type": "composition"},
     ),
     (
         *(grailqa, "g1", ["m.02"]),
         {
             "gold_names": {"m.02": ["Ridley Scott"]},
-            "tags": {"level": "zero-shot", "function": "none", "relations": "1"},
+            "level": "zero-shot",
+            "function": "none",
+            "relations": 1,
         },
     ),
     (webqsp, "w0", TWO[0], {"gold_sets": TWO, "entities": {"it": "m.0"}}),
     (graphq, "q1", ["felicity heywood"], {"entities": {"ridley scott": "m.02"}, "answerable": True}),
     (graphq, "q2", ["1"], {"answerable": False}),  # a number
     (graphq, "q3", ["Felicity Heywood"], {"answerable": False}),  # an entity that the graph lacks
-    (simplequestions, "s1", ["South Shields"], {"answerable": True, "tags": {"type": "place_of_birth"}}),
+    (simplequestions, "s1", ["South Shields"], {"answerable": True, "type": "place_of_birth"}),
     (simplequestions, "s2", ["Michael Mann"], {"answerable": False}),
     (
         *(agentbench_kg, "a1", ["m.03"]),
-        {"answerable": True, "tags": {"source": "cwq"}},
+        {"answerable": True, "source": "cwq"},
     ),
     (agentbench_kg, "a2", ["1"], {"answerable": False}),
-    (geoquery, "geo-1", ["Salt Lake City"], {"entities": {}, "tags": {"type": "fact"}}),
-    (partial(overnight, domain="recipes"), "o1", ["rice"], {"tags": {"type": "superlative"}}),
-    (qald10, "q1", ["Q42"], {"entities": {}, "trivial": None}),
+    (geoquery, "geo-1", ["Salt Lake City"], {"entities": {}, "type": "fact"}),
+    (partial(overnight, domain="recipes"), "o1", ["rice"], {"type": "superlative"}),
+    (qald10, "q1", ["Q42"], {"entities": {}}),
     (qald10, "q2", ["false"], {"trivial": True}),
     (trex, "s0", ["Ciudad de los Reyes", "Lima", "lima"], PERU),
     (trex, "s4", ["writer"], {"entities": {}, "answerable": False}),
@@ -338,9 +340,7 @@ def test_a_file_of_ones_own_takes_the_place_of_the_questions(
     assert list(_samples(task)) == ["m1"]
     assert _about(task)["changed_files"][0] == str(own)  # no result of the benchmark
     assert (_about(task)["answerable"], _about(task)["asked"]) == (0, 0)  # nobody judged it
-    with pytest.raises(
-        DataError, match="no such file; questions in this form are published at https://allenai"
-    ):
+    with pytest.raises(DataError, match=r"nowhere.jsonl: missing; get it \(https://allenai"):
         cwq(file="nowhere.jsonl")
 
 

@@ -1,4 +1,4 @@
-"""Logs read back: figures, crashes, tags, unfinished and broken ones."""
+"""Logs read back: figures, crashes, unfinished and broken ones."""
 
 from __future__ import annotations
 
