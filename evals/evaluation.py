@@ -197,11 +197,7 @@ def _recover(killed: EvalLog) -> EvalLog:
     for sample in log.samples or ():
         sample.store = sample.store or dict(store_from_events(sample.events).items())
     # Questions whose run is not on disk are repeated even if they were scored.
-    log.samples = [
-        sample
-        for sample in log.samples or ()
-        if sample.error or sample.store.get("Run:status", CRASHED) != CRASHED
-    ]
+    log.samples = [s for s in log.samples or () if s.error or s.store.get("Run:status", CRASHED) != CRASHED]
     logs.write_eval_log(log, log.location)
     return log
 
@@ -213,9 +209,7 @@ def _done(log: EvalLog) -> int:
 def scores_of(log: EvalLog) -> dict[str, float]:
     """Return every figure of a log as `score.metric`; none of an evaluation that did not end."""
     scores = log.results.scores if log.results else []
-    figures = {
-        f"{s.name}.{plain_name(name)}": float(m.value) for s in scores for name, m in s.metrics.items()
-    }
+    figures = {f"{s.name}.{plain_name(n)}": float(m.value) for s in scores for n, m in s.metrics.items()}
     return {name: value for name, value in figures.items() if not math.isnan(value)}
 
 

@@ -114,10 +114,10 @@ def _read(path: Path) -> Log:
             raise DataError(f"{message}; leave it out", path)
         read = samples_df([path], columns, full=True, quiet=True, exclude_fields=_UNUSED)
     except (ValueError, LookupError, RuntimeError, OSError, BadZipFile) as error:
-        message = (
-            f"the log cannot be read ({error}); it was cut off or changed: run its evaluation again with"
-        )
-        raise DataError(f"{message} the same arguments, or delete it", path) from error
+        fix = "run its evaluation again with the same arguments, or delete it"
+        raise DataError(
+            f"the log cannot be read ({error}); it was cut off or changed: {fix}", path
+        ) from error
     rows = pd.DataFrame(read["row"].map(json.loads).tolist()).astype(object)
     questions = pd.concat([rows, pd.DataFrame(rows.pop("figures").tolist(), dtype=float)], axis=1)
     # Where only answerable questions are asked, none of them is marked.

@@ -82,11 +82,8 @@ class OxigraphServer(LoopbackServer):
         """Return status, content type and body of the reply to a query."""
         try:
             results: Any = self.store.query(sparql, use_default_graph_as_union=True)
-            return (
-                200,
-                "application/sparql-results+json",
-                results.serialize(format=ox.QueryResultsFormat.JSON),
-            )
+            body = results.serialize(format=ox.QueryResultsFormat.JSON)
+            return 200, "application/sparql-results+json", body
         except (SyntaxError, RuntimeError, ValueError) as error:
             return 400, "text/plain", str(error).encode()
 

@@ -60,11 +60,7 @@ class Question(NamedTuple):
 
     def sample(self, id_: str | int, *, linked: bool = True, **about: Any) -> Sample:
         """Return the question as Inspect has it; `about` goes before its own metadata."""
-        metadata = {
-            "entities": dict(self.entities) if linked else {},
-            **about,
-            **self.metadata,
-        }
+        metadata = {"entities": dict(self.entities) if linked else {}, **about, **self.metadata}
         return Sample(id=id_, input=self.text, target=list(self.gold), metadata=metadata)
 
 
@@ -183,9 +179,7 @@ def _samples(
     return samples, {**counts, "note": of.note}, file
 
 
-def _judged(
-    of: Benchmark, kg: LoadedKG, records: Sequence[Record], flag: str, is_own: bool
-) -> dict[str, bool]:
+def _judged(of: Benchmark, kg: LoadedKG, records: list[Record], flag: str, is_own: bool) -> dict[str, bool]:
     """Return question id -> whether the graph can answer it, as its record or `answerable.yaml` has it."""
     known = packaged("triplewise.evals", "answerable.yaml").get(of.name)
     if known is None:
@@ -194,7 +188,7 @@ def _judged(
         return {}
     parts = ["observed", "gold_derived"] if kg.gold_derived else ["observed"]
     ids = {str(id_) for part in parts for id_ in known[part]}
-    return {id_: id_ in ids for id_ in (str(record["id"]) for record in records)}
+    return {id_: id_ in ids for id_ in (str(r["id"]) for r in records)}
 
 
 def own_task(

@@ -102,10 +102,8 @@ def learn(
         run = SelfLearning(config, folder, learner, report)
         # Stored once everything that it names could be opened.
         write_text(path, text, private=True)
-        with (
-            closing(Journal(folder / TRAJECTORIES)) as journal,
-            closing(Journal(folder / VALIDATED)) as validated,
-        ):
+        journals = (closing(Journal(folder / name)) for name in (TRAJECTORIES, VALIDATED))
+        with next(journals) as journal, next(journals) as validated:
             while not run.state.stopped:
                 if len(run.state.scores) == run.state.iteration:
                     run.validate(validated)
@@ -128,9 +126,8 @@ def learner_for(config: LearningConfig, context: Context, opened: Environment) -
             return partial(train_encoder, kg=opened.kg, base=context.encoder)
         from triplewise.tools.learning.model_training import train_adapter
     except ImportError as error:
-        raise ConfigurationError(
-            f"training needs {error.name}: install it with pip install 'triplewise[learn]'"
-        ) from error
+        fix = "install it with pip install 'triplewise[learn]'"
+        raise ConfigurationError(f"training needs {error.name}: {fix}") from error
     provider, name = split_model(context.model)
     if provider != "openai" or not context.base_url:
         raise ConfigurationError(
@@ -237,12 +234,8 @@ class SelfLearning:
         request = {"question": question.question, "entities": dict(question.entities)}
         state = State.model_validate(agent.invoke(request, context=replace(self.context, earlier=earlier)))
         answer = state.answer or Answer("not_found")
-        acted = replace(
-            blank,
-            status=answer.status,
-            entities={e.mention or e.label: e.id for e in state.linked},
-            turns=turns_of(state.steps),
-        )
+        entities = {e.mention or e.label: e.id for e in state.linked}
+        acted = replace(blank, status=answer.status, entities=entities, turns=turns_of(state.steps))
         if not self.context.offline:  # what the model was shown first, without any earlier attempt
             acted = replace(acted, **opening(self.env.prompt, prompt_values(state, self.env))._asdict())
         return exploration.rewarded(self.env.kg, acted, answer.values, answer.labels)

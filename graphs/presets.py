@@ -57,6 +57,5 @@ def choose_phases(preset: Preset, swapped: Mapping[str, str | Phase]) -> dict[st
         raise ConfigurationError.unknown("phase", name, VARIANTS)
     chosen = {**preset.phases, **swapped}
     return {
-        name: find_part(f"variant of phase {name}", chosen[name], variants, callable)
-        for name, variants in VARIANTS.items()
+        n: find_part(f"variant of phase {n}", chosen[n], known, callable) for n, known in VARIANTS.items()
     }

@@ -42,15 +42,8 @@ from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
 Severity = OneOf["error", "note"]
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
-TOOLSETS: Final = (
-    "pyql",
-    "explore",
-    "symbolic",
-    "agentbench",
-    "sql",
-    "select",
-    "sparql",
-)  # the package's own
+# The package's own.
+TOOLSETS: Final = ("pyql", "explore", "symbolic", "agentbench", "sql", "select", "sparql")
 SHIPPED: Final = (
     *("sql.yaml", "sparql.yaml", "agentbench.yaml", "interpreter.yaml", "interpreter_memory.yaml"),
     *("memory.yaml", "kb_memory.yaml", "kb.yaml", "fallback.yaml"),
@@ -60,9 +53,7 @@ SHIPPED: Final = (
 _log = logging.getLogger(__name__)
 _SPACES, _SENTENCE = re.compile(r"[ \t]{2,}"), re.compile(r"(?s).+?[.:!?](?=\s|$)|.+")
 # What an expression can do on input its author did not think of. Anything else is a fault of ours.
-_ODD_INPUT = (
-    *(TemplateError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
-)
+_ODD_INPUT = TemplateError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError
 _Text = Annotated[str, Field(min_length=1)]
 _AS_LIST = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 

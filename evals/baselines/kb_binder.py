@@ -124,11 +124,8 @@ class Binder:
                 return [], f"nothing in the graph fits {call.text()}"
             least = dict(sorted(longer, key=lambda pair: -pair[1]))
             bound = sorted(least.items(), key=lambda pair: pair[1])[:BEAM]
-        programs = [
-            p.set_answer(p.variables[-1]) if not p.answer and not p.boolean and p.variables else p
-            for p, _ in bound
-        ]
-        complete = [program for program in programs if program.answer or program.boolean]
+        usable = [program for program, _ in bound if program.boolean or program.variables]
+        complete = [p if p.answer or p.boolean else p.set_answer(p.variables[-1]) for p in usable]
         return complete, "" if complete else "the program has no variable to answer with"
 
     def _readings(self, program: PyQL, call: Call) -> Iterator[tuple[Sequence[str], int]]:

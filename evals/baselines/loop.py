@@ -141,9 +141,7 @@ def name_answers(
             one = Named(value.value, text)
         elif norm and len(text) <= MOST:
             with suppress(ConfigurationError):
-                (mention,) = link_mentions(
-                    plain_question(state), env.kg, given={text: None}, encoder=env.encoder
-                )
+                (mention,) = link_mentions(plain_question(state), env.kg, {text: None}, env.encoder)
                 full = [found for found in mention.candidates if found.kind in ("exact", "alias")]
                 for found in full[:1]:  # but for capitals and signs
                     one = Named(found.id, found.label if normalise(found.label) == norm else text)
@@ -204,6 +202,4 @@ def make_answer(state: State, context: Context, named: Sequence[Named], reason: 
         status, reason = "budget_spent", f"{state.verdict.note}; {so_far}"
     values, labels = tuple(n.value for n in named), tuple(n.label for n in named)
     text = sentence(labels) or f"Not found: {reason}."
-    return Answer(
-        status=status, values=values, labels=labels, text=text, reason=reason, corrections=state.corrections
-    )
+    return Answer(status, values, labels, text, reason=reason, corrections=state.corrections)

@@ -90,9 +90,8 @@ def published() -> Mapping[str, PublishedTable]:
             about = f"{row.pop('model', table['model'])}, {source['venue']}, {source['date']}"
             own = {**row, "origin": _cell("published", about, mark="*"), "values": plain}
             rows[row["row"]] = PublishedRow(**own)
-        columns = {
-            c["column"]: {**c, "ours": {m: m for m in metrics} | c.get("ours", {})} for c in table["columns"]
-        }
+        same = {metric: metric for metric in metrics}
+        columns = {c["column"]: {**c, "ours": same | c.get("ours", {})} for c in table["columns"]}
         tables[key] = PublishedTable(**{**table, "source": source, "columns": columns, "rows": rows})
     return tables
 
@@ -293,9 +292,7 @@ def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | Non
     fired = Counter(name for log in logs for names in log.questions["guidelines"] for name in names)
     parts = {one.id: str(one.source).split("+") for one in load_guidelines()}
     sources = {name: "+".join(ENVIRONMENTS.get(part, part) for part in own) for name, own in parts.items()}
-    ours = [
-        (name, sources.get(name, "unknown"), 1, times) for name, times in fired.most_common(TOP_GUIDELINES)
-    ]
+    ours = [(n, sources.get(n, "unknown"), 1, times) for n, times in fired.most_common(TOP_GUIDELINES)]
     if not top:
         of = {source: [name for name in sources if sources[name] == source] for source in sources.values()}
         ours = [(source, source, len(own), sum(fired[name] for name in own)) for source, own in of.items()]
@@ -376,9 +373,8 @@ def notes(logs: Sequence[Log]) -> list[str]:
             ends.append(f"UNFINISHED: {name}: {len(log.questions):,} of {log.total:,} ({log.status}).")
     models = sorted({"none (embedded)" if log.model == "embedded" else log.model for log in logs})
     if changed:
-        ends.insert(
-            0, f"Changed files, so no results of the published benchmark: {', '.join(sorted(changed))}."
-        )
+        altered = ", ".join(sorted(changed))
+        ends.insert(0, f"Changed files, so no results of the published benchmark: {altered}.")
     return [
         *(f"{', '.join(asked)}: {graph}." for graph, asked in graphs.items()),
         f"Questions, drawn at random where limited: {'; '.join(draws)}.",

@@ -68,9 +68,8 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
     }
     bias, trees = _fit(answered, weights)
     lowest = min(floor(estimates, right, weights), least)
-    return Calibration(
-        list(answered[0].features), bias, trees, least, lowest, {**(provenance or {}), "left out": left_out}
-    )
+    about = {**(provenance or {}), "left out": left_out}
+    return Calibration(list(answered[0].features), bias, trees, least, lowest, about)
 
 
 def threshold(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
