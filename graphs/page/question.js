@@ -38,9 +38,10 @@ function answerChips(trace) {
   return [el("ul", { class: "chips" }, folded(items, 24, "answer")), leftOut((trace.cut || {}).answer, "answer")];
 }
 
+const asSentence = (text) => text.replace(/^[a-z](?!\w*:)/, (c) => c.toUpperCase()).replace(/([^.!?])$/, "$1.");
+
 function reason(trace) {
-  if (!trace.reason) return null;
-  return el("p", { class: "why" }, trace.reason.replace(/^./, (c) => c.toUpperCase()).replace(/([^.!?])$/, "$1."));
+  return trace.reason ? el("p", { class: "why" }, asSentence(trace.reason)) : null;
 }
 
 // How the question was understood, where a reading gave the answer.

@@ -61,7 +61,7 @@ function finish({ phase, detail }) {
 }
 
 function showFailure({ error }) {
-  answer.replaceChildren(el("p", { class: "notice", role: "alert" }, error));
+  answer.replaceChildren(el("p", { class: "notice", role: "alert" }, asSentence(error)));
 }
 
 function showAnswer({ run, trace, choices, held, asked, teaches }, isPicked) {

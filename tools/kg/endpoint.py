@@ -167,7 +167,9 @@ class EndpointKG(KnowledgeGraph):
             back_off = min(BACK_OFF * 2**attempt, LONGEST_WAIT) * random.uniform(0.8, 1.2)
             if (wait := max(verdict.wait, back_off)) >= deadline.left:
                 left = f"the time-out of {deadline.seconds:g} s does not leave"
-                message = f"{verdict.result.message} Trying again needs {wait:.1f} s, which {left}."
+                message = (
+                    f"{verdict.result.message.rstrip('.')}. Trying again needs {wait:.1f} s, which {left}."
+                )
                 return Result(verdict.result.outcome, message=message)
             deadline.sleep(wait)
         return verdict.result
