@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, groupby
-from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
+from itertools import chain, count, groupby, pairwise
+from typing import Any, NamedTuple, Self, TypeAlias, TypeGuard, TypeVar
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Term, Triple
@@ -37,8 +37,9 @@ _HEADS = ("SELECT", "ASK", "WHERE")
 _NO_TRIPLE = re.compile(r"(?:FILTER|BIND|VALUES|GROUP|ORDER|HAVING|LIMIT|OFFSET)\b", re.IGNORECASE)
 _COUNTED = re.compile(r"\*|SELECT(?!\s+DISTINCT)|\b(?:COUNT|SUM|AVG|MIN|MAX|SAMPLE|GROUP)\b", re.IGNORECASE)
 _SELECT, _GRAPH = re.compile("SELECT", re.IGNORECASE), re.compile(f"GRAPH <{SOURCE}(.*?)>")
-_VARIABLE = re.compile(r"(?<!\w)\?(\w+)")
-_TRIPLE = re.compile(r"\S+ ([^?\s].*) (?:<[^<>\s]*>|\?\w+|\".*)")  # with its relation
+_VARIABLE, _STEP = re.compile(r"(?<!\w)\?(\w+)"), re.compile(r"step\d+__")
+_TRIPLE = re.compile(r"(\S+) ([^?\s].*?) (\".*|\S+)", re.DOTALL)  # with its relation or path
+RELATION = re.compile(r"<[^<>]*>|\ba\b")
 _LINE = re.compile(r"( *)(?!FILTER|VALUES|BIND|OPTIONAL)[^ {}][^{}]* \.")
 
 
@@ -46,12 +47,33 @@ class _Run(NamedTuple):
     """What holds for all parts of a query: who wrote it, its time, and where there is more than was read.
 
     `once`: variables that occur once where only distinct solutions count: their values are never needed.
+    `between`: names of variables for the nodes between the steps of a path.
     """
 
     foreign: bool
     deadline: Deadline
     cut: list[str]
     once: set[str]
+    between: Iterator[str]
+
+    def limits(self) -> dict[str, Any]:
+        """The settings of a query for a part of it."""
+        return {"timeout": self.deadline.left, "limit": ROWS, "foreign": self.foreign}
+
+
+class _Part(NamedTuple):
+    """Triples of a group, by their places in it, that the same members hold."""
+
+    held: tuple[str, ...]
+    triples: dict[int, str]
+
+    @property
+    def text(self) -> str:
+        return " ".join(f"{self.triples[place]} ." for place in sorted(self.triples))
+
+    @property
+    def names(self) -> set[str]:
+        return _named(self.text)
 
 
 class FederatedKG(KnowledgeGraph):
@@ -113,11 +135,11 @@ class FederatedKG(KnowledgeGraph):
         """Run one SELECT or ASK over all sources; `SERVICE <NAME>` asks a part of it of one alone."""
         names = Counter(() if _COUNTED.search(sparql) else _VARIABLE.findall(sparql))
         once = {name for name, times in names.items() if times == 1}
-        run = _Run(foreign, Deadline(self._seconds(timeout)), [], once)
+        run = _Run(foreign, Deadline(self._seconds(timeout)), [], once, map("?step{}__".format, count()))
         limit = self.limit if limit is None else max(limit, 0)
         try:
-            items = self._read(sparql)
-            read_query(text := _text(items))
+            read_query(_text(items := self._read(sparql)))
+            text = _text(items := self._stepwise(items, run))
             held = [self._holders(triple, source, foreign) for triple, source in _triples(items)]
             involved = list(dict.fromkeys(chain(*held))) or [LOCAL]
             if len(involved) > 1:
@@ -125,6 +147,9 @@ class FederatedKG(KnowledgeGraph):
             member = self.members[involved[0]]
             text = text if involved == [LOCAL] else _GRAPH.sub("", text)
             result = member.query(text, timeout=run.deadline.left, limit=limit, foreign=foreign)
+            if shown := [i for i, name in enumerate(result.variables) if not _STEP.fullmatch(name)]:
+                rows = tuple(tuple(row[i] for i in shown) for row in result._rows)
+                result = replace(result, variables=tuple(result.variables[i] for i in shown), _rows=rows)
         except Refused as refusal:
             return Result(Outcome.SYNTAX, message=str(refusal))
         except QueryFailedError as failed:
@@ -154,26 +179,70 @@ class FederatedKG(KnowledgeGraph):
         text = "".join([*pieces, sparql[end:]])
         return _groups(text, tokenize(text), 0)[0]
 
+    def _stepwise(self, items: Items, run: _Run) -> Items:
+        """The same with a triple for each step of a path whose relations several members hold."""
+        apart: Items = []
+        for item in items:
+            if isinstance(item, tuple):
+                apart.append(item if _GRAPH.match(item[0]) else (item[0], self._stepwise(item[1], run)))
+            elif _is_triple(item) and (parts := _TRIPLE.fullmatch(item)):
+                apart += self._steps(parts[1], parts[2], parts[3], run)
+            else:
+                apart.append(item)
+        return apart
+
+    def _steps(self, subject: str, path: str, end: str, run: _Run) -> list[str]:
+        """The triples that a path stands for. Raises `Refused` where it repeats steps of several members."""
+        signs = [token for token in tokenize(path) if token.kind == "mark"]
+        by_relation = (self._holders(f"?s__ {r} ?o__", "", run.foreign) for r in RELATION.findall(path))
+        if "/" not in [s.text for s in signs] or ("!" not in path and len(set(chain(*by_relation))) < 2):
+            return [f"{subject} {path} {end}"]
+        outer = [s.text for s in signs if not s.depth]
+        if "|" not in outer and "/" in outer:
+            slashes = [s.start for s in signs if s.text == "/" and not s.depth]
+            steps = [path[a + 1 : b].strip() for a, b in pairwise([-1, *slashes, len(path)])]
+            nodes = [subject, *(next(run.between) for _ in slashes), end]
+            ends = zip(pairwise(nodes), steps, strict=True)
+            return [triple for (a, b), step in ends for triple in self._steps(a, step, b, run)]
+        if "|" not in outer and path.startswith("^"):
+            return self._steps(end, path[1:].strip(), subject, run)
+        if outer == ["(", ")"]:
+            return self._steps(subject, path[1:-1].strip(), end, run)
+        raise Refused(
+            f"the path {path} may lead through several sources: write a triple for each of its steps."
+        )
+
     def holders(self, triple: str, foreign: bool = False) -> tuple[str, ...]:
-        """The sources that hold facts of a triple pattern in SPARQL, by its relation first; cached."""
+        """The sources that hold facts of a triple pattern in SPARQL, or of relations of its path; cached."""
         memory, parts = protocol.memory_of(self, "holders"), _TRIPLE.fullmatch(triple)
         found: tuple[str, ...] | None = memory.get(triple)
         if found is None:
-            of_relation = f"?s__ {parts[1]} ?o__" if parts else triple
-            found = self.sources if of_relation == triple else self.holders(of_relation, foreign)
-            members = {LOCAL, *found}.intersection(self.members) if len(found) > 1 else ()
-            graphs, ask = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}", f"ASK {{ {triple} }}"
-            local = self.members[LOCAL]
-            if members:
-                hits = self._each(
-                    members, lambda kg: kg.query(graphs if kg is local else ask, foreign=foreign)
+            path = parts[2] if parts else ""
+            relations = [f"?s__ {relation} ?o__" for relation in RELATION.findall(path)]
+            if path and relations != [f"?s__ {path} ?o__"]:
+                held = {name for relation in relations for name in self.holders(relation, foreign)}
+                found = tuple(name for name in self.sources if name in held or "!" in path)
+            else:
+                found = (
+                    self.holders(relations[0], foreign)
+                    if relations and triple != relations[0]
+                    else self.sources
                 )
-                held = {name for name, result in hits.items() if name and result.boolean}
-                held |= {row[0].value.removeprefix(SOURCE) for row in hits[LOCAL].rows if row[0] is not None}
-                found = tuple(name for name in found if name in held)
+                found = self._narrowed(found, triple, foreign)
             if not self.silent:
                 memory[triple] = found
         return found
+
+    def _narrowed(self, sources: tuple[str, ...], triple: str, foreign: bool) -> tuple[str, ...]:
+        """Those of several sources that hold facts of a triple pattern."""
+        if len(sources) < 2:
+            return sources
+        graphs, ask = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}", f"ASK {{ {triple} }}"
+        local, members = self.members[LOCAL], {LOCAL, *sources}.intersection(self.members)
+        hits = self._each(members, lambda kg: kg.query(graphs if kg is local else ask, foreign=foreign))
+        held = {name for name, result in hits.items() if name and result.boolean}
+        held |= {row[0].value.removeprefix(SOURCE) for row in hits[LOCAL].rows if row[0] is not None}
+        return tuple(name for name in sources if name in held)
 
     def _holders(self, triple: str, source: str, foreign: bool) -> tuple[str, ...]:
         """The members that hold facts of a pattern, which may be restricted to one source."""
@@ -182,49 +251,60 @@ class FederatedKG(KnowledgeGraph):
 
     def _filled(self, items: Items, known: Known, source: str, run: _Run) -> str:
         """A group for this process, with what endpoints hold as VALUES."""
-        known, filled, there = dict(known), list[Any](items), list[tuple[tuple[str, ...], list[int]]]()
-        limits: Any = {"timeout": run.deadline.left, "limit": ROWS, "foreign": run.foreign}
-        here = [item for item in items if isinstance(item, str) and item[:6].upper() == "VALUES"]
+        known, filled = dict(known), [f"{item} ." if _is_triple(item) else item for item in items]
         for i, item in enumerate(items):
-            if isinstance(item, tuple) and not item[0] and isinstance(item[1][0], tuple):
-                if _SELECT.match(item[1][0][0]):  # a subquery is a query
-                    result = self.query(_text(item[1]), **limits)
-                    is_alone = all(after[0] != "UNION" for after in items[i + 1 : i + 2])
-                    filled[i] = f"{{ {_values(result, known if is_alone else {})} }}"
-            elif isinstance(item, str) and not _NO_TRIPLE.match(item):
-                filled[i], own = f"{item} .", [i]
-                if (held := self._holders(item, source, run.foreign)) == (LOCAL,):
-                    here.append(filled[i])
-                    continue
-                if len(held) == 1:  # what one endpoint holds, and variables join, is one query
-                    alike = [part for part in there if part[0] == held]
-                    met = [part for part in alike if any(_named(items[j]) & _named(item) for j in part[1])]
-                    own, there = sorted(chain(own, *(p[1] for p in met))), [p for p in there if p not in met]
-                there.append((held, own))
-        outside = {name for _, own in there for i in own for name in _named(items[i])}
-        for name in sorted(outside & _named(" ".join(here))):
+            if _is_subquery(item):
+                result = self.query(_text(item[1]), **run.limits())
+                is_alternative = any(after[0] == "UNION" for after in items[i + 1 : i + 2])
+                filled[i] = f"{{ {_values(result, {} if is_alternative else known)} }}"
+        here, there = self._parts(items, source, run)
+        known |= self._known_here(here, {name for part in there for name in part.names}, run)
+        while there:
+            part = min(there, key=lambda part: _expected(part.triples.values(), known))
+            there.remove(part)
+            text, learnt = part.text, known if len(part.held) == 1 else dict(known)
+            sides = [text if n == LOCAL else self._rows_of(n, text, learnt, run) for n in part.held]
+            filled[min(part.triples)] = " UNION ".join(f"{{ {side} }}" for side in sides) or "FILTER(false)"
+            for i in sorted(part.triples)[1:]:
+                filled[i] = ""
+        return " ".join(i if isinstance(i, str) else self._group(*i, known, source, run) for i in filled)
+
+    def _group(self, head: str, items: Items, known: Known, source: str, run: _Run) -> str:
+        """A group in another one, with what is before it."""
+        if graph := _GRAPH.match(head):
+            source, head = graph[1], "" if graph[1] in self.members else head
+        return f"{head} {{ {self._filled(items, {} if _SELECT.match(head) else known, source, run)} }}"
+
+    def _parts(self, items: Items, source: str, run: _Run) -> tuple[list[str], list[_Part]]:
+        """What this process knows of a group, and the triples that others hold.
+
+        What one endpoint holds, and variables join, is one query.
+        """
+        here, there = list[str](), list[_Part]()
+        for i, item in enumerate(items):
+            if not _is_triple(item):
+                here += [item] if isinstance(item, str) and item[:6].upper() == "VALUES" else []
+            elif (held := self._holders(item, source, run.foreign)) == (LOCAL,):
+                here.append(f"{item} .")
+            else:
+                part = _Part(held, {i: item})
+                for met in [p for p in there if len(held) == 1 and p.held == held and p.names & part.names]:
+                    there.remove(met)
+                    part = _Part(held, met.triples | part.triples)
+                there.append(part)
+        return here, there
+
+    def _known_here(self, here: Sequence[str], names: set[str], run: _Run) -> Known:
+        """What variables may be by what this process knows."""
+        known: Known = {}
+        for name in sorted(names & _named(" ".join(here))):
             select = f"SELECT DISTINCT ?{name} WHERE {{ {' '.join(here)} }}"
-            found = self.members[LOCAL].query(select, **limits)
+            found = self.members[LOCAL].query(select, **run.limits())
             if found.outcome in (Outcome.ROWS, Outcome.EMPTY) and len(found.rows) <= MOST_BOUND:
                 known[name] = [term.n3() for term in found.column(name)]
-        while there:
-            held, own = min(there, key=lambda part: _expected([items[i] for i in part[1]], known))
-            there.remove((held, own))
-            text, learnt = " ".join(filled[i] for i in own), known if len(held) == 1 else dict(known)
-            sides = [text if n == LOCAL else self._asked(n, text, learnt, run) for n in held]
-            filled[own[0]] = " UNION ".join(f"{{ {side} }}" for side in sides) or "FILTER(false)"
-            for i in own[1:]:
-                filled[i] = ""
-        for i, item in enumerate(filled):
-            if isinstance(item, tuple):
-                graph = _GRAPH.match(item[0])
-                head = "" if graph and graph[1] in self.members else item[0]
-                inside = {} if _SELECT.match(head) else known
-                text = self._filled(item[1], inside, graph[1] if graph else source, run)
-                filled[i] = f"{head} {{ {text} }}"
-        return " ".join(filled)
+        return known
 
-    def _asked(self, name: str, text: str, known: Known, run: _Run) -> str:
+    def _rows_of(self, name: str, text: str, known: Known, run: _Run) -> str:
         """What an endpoint holds of some patterns, as VALUES; `known` is used, and learns."""
         member, names = self.members[name], sorted(_named(text) - run.once)
         bound = min((n for n in names if n in known), key=lambda n: len(known[n]), default="")
@@ -232,8 +312,7 @@ class FederatedKG(KnowledgeGraph):
         handed = [f"VALUES ?{bound} {{ {' '.join(part)} }}" for part in parts] if bound else [""]
         head = f"SELECT DISTINCT {' '.join(f'?{n}' for n in names)} WHERE" if names else "ASK"
         queries = [f"{head} {{ {values} {text} }}" for values in handed]
-        ask = partial(member.query, timeout=run.deadline.left, limit=ROWS, foreign=run.foreign)
-        results = member.together([partial(ask, query) for query in queries])
+        results = member.together([partial(member.query, query, **run.limits()) for query in queries])
         for result in results:
             if result.outcome is Outcome.TRUNCATED:
                 run.cut.append(f"more than {ROWS:,} rows of {name} match a part of the query")
@@ -265,7 +344,9 @@ class FederatedKG(KnowledgeGraph):
 
         def held(line: str) -> tuple[str, ...]:
             triples = _triples(self._read(f"{header}ASK {{ {line} }}")) if _LINE.fullmatch(line) else ()
-            return next((self.holders(triple) for triple, _ in triples), ())
+            names = next((self.holders(triple) for triple, _ in triples), ())
+            is_path = any(t.text == "/" for t in tokenize(line))  # whose steps may lie in several sources
+            return names if len(names) < 2 or not is_path else ()
 
         for names, group in groupby(sparql.splitlines(), held):
             block, services = list(group), list[str]()
@@ -333,6 +414,16 @@ def _text(items: Items) -> str:
     return " ".join(t if _NO_TRIPLE.match(t) or t.endswith("}") else f"{t} ." for t in texts)
 
 
+def _is_triple(item: str | tuple[str, Items]) -> TypeGuard[str]:
+    return isinstance(item, str) and not _NO_TRIPLE.match(item)
+
+
+def _is_subquery(item: str | tuple[str, Items]) -> TypeGuard[tuple[str, Items]]:
+    """Whether a group is a query in itself."""
+    first = item[1][:1] if isinstance(item, tuple) and not item[0] else []
+    return any(isinstance(group, tuple) and _SELECT.match(group[0]) for group in first)
+
+
 def _triples(items: Items, source: str = "") -> list[tuple[str, str]]:
     """The triple patterns of a group, each with the source that it is sent to ("" for all)."""
     found = list[tuple[str, str]]()
@@ -340,16 +431,16 @@ def _triples(items: Items, source: str = "") -> list[tuple[str, str]]:
         if isinstance(item, tuple):
             graph = _GRAPH.match(item[0])
             found += _triples(item[1], graph[1] if graph else source)
-        elif not _NO_TRIPLE.match(item):
+        elif _is_triple(item):
             found.append((item, source))
     return found
 
 
-def _named(text: Any) -> set[str]:
+def _named(text: str) -> set[str]:
     return set(_VARIABLE.findall(text))
 
 
-def _expected(texts: Sequence[Any], known: Known) -> int:
+def _expected(texts: Collection[str], known: Known) -> int:
     """How many rows patterns may have: by what is known of them, else by the names in them."""
     sizes = [len(known[name]) for text in texts for name in _named(text) if name in known]
     return min(sizes, default=BOUND if any(len(_named(text)) < 2 for text in texts) else ROWS)

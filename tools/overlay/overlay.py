@@ -22,7 +22,7 @@ import pyoxigraph as ox
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.files import is_writable, writing
 from triplewise.tools.core.terms import IRI, Term, Triple, text, whole_number
-from triplewise.tools.federation.federated import LOCAL, FederatedKG
+from triplewise.tools.federation.federated import LOCAL, RELATION, FederatedKG
 from triplewise.tools.kg import protocol
 from triplewise.tools.kg.engine import ReadQuery, Refused, tokenize
 from triplewise.tools.kg.labels import Name
@@ -164,11 +164,11 @@ class _WithFacts(FederatedKG):
     """An endpoint, and facts that it does not hold: which of them matter is found out without asking it."""
 
     def holders(self, triple: str, foreign: bool = False) -> tuple[str, ...]:
-        """The endpoint, and the facts where one matches. Raises `Refused` for a path that one may be on."""
-        facts, parts = self.members[LOCAL], tokenize(triple)
-        if len(parts) > 3:  # its steps may lie in both
-            relations = [f"{{ ?s {t.text} ?o }}" for t in parts[1:-1] if t.kind == "iri"]
-            if "!" in triple or facts.query(f"ASK {{ {' UNION '.join(relations)} }}").boolean:
+        """The endpoint, and the facts where one matches. Raises `Refused` for a path that repeats one."""
+        facts, signs = self.members[LOCAL], {token.text for token in tokenize(triple) if token.kind == "mark"}
+        if signs & {"*", "+"}:
+            relations = [f"{{ ?s {relation} ?o }}" for relation in RELATION.findall(triple)]
+            if "!" in signs or facts.query(f"ASK {{ {' UNION '.join(relations)} }}").boolean:
                 raise Refused("a path may lead from facts of the endpoint to facts read from documents.")
             return (THERE,)
         return (LOCAL, THERE) if facts.query(f"ASK {{ {triple} }}").boolean else (THERE,)

@@ -62,11 +62,27 @@ def test_bridges_are_stated_or_names_that_stand_alone_in_one_class(kg: Federated
         ),
         ("SELECT ?d { ?f a my:Film ; my:rating 10 ; wdt:P57 ?d . }", {"wd:Q56005"}),
         ("SELECT ?f ?d { ?f my:rating 5 OPTIONAL { ?f wdt:P57 ?d } }", {"mine:garden"}),
+        (
+            "SELECT * { ?c shop:customer-country_id/wdt:P38 ?k FILTER(?k != wd:Q4916) }",
+            {"shop:customer-2", "wd:Q8146"},
+        ),
+        ("SELECT ?f { wd:Q60 ^wdt:P19/^wdt:P57/my:rating ?r . ?f my:rating ?r }", {"wd:Q186341"}),
+        (
+            "SELECT ?w { ?d wdt:P19 wd:Q60 . ?d ^(my:lentTo/^(my:lentTo)/wdt:P57)/(my:lentTo|my:rating) ?w }",
+            {"mine:anna", "8", "9"},
+        ),
         ("SELECT ?n { SERVICE <mine> { wd:Q163038 rdfs:label ?n } }", {"Psycho"}),
     ],
 )  # fmt: skip
 def test_a_query_crosses_sources(kg: FederatedKG, query: str, expected: set[str]) -> None:
     assert values(kg, query) == expected
+
+
+def test_a_path_that_repeats_steps_of_several_sources_is_refused(kg: FederatedKG) -> None:
+    result = kg.query(PREFIXES + "SELECT ?x { my:anna (^my:lentTo/wdt:P57)+ ?x }")
+    assert result.outcome is Outcome.SYNTAX
+    assert "may lead through several sources: write a triple for each of its steps" in result.message
+    assert kg.query(PREFIXES + "SELECT ?x { my:anna (^my:lentTo/my:lentTo)+ ?x }").rows
 
 
 def test_who_holds_what_is_asked_once_and_values_carry_over(kg: FederatedKG) -> None:

@@ -193,6 +193,25 @@ def test_an_endpoint_is_completed_or_says_that_it_is_not(seed: int, program: PyQ
     completed(found, wanted)
 
 
+@slow
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from(HAND_WRITTEN),
+    st.permutations(RELATIONS),
+    st.permutations(ENTITIES),
+)
+def test_queries_of_every_form_are_completed_over_an_endpoint(
+    seed: int, query: str, relations: list[IRI], entities: list[IRI]
+) -> None:
+    graph = sorted(graph_of(seed))
+    mixed = Random(seed).sample(graph, len(graph))
+    kg = overlaid(Remote(set(mixed[9:])), [fact(t) for t in mixed[:11]])
+    named = dict(zip("ab", (e.n3() for e in entities), strict=False))
+    written = query.format(*(r.n3() for r in relations), **named, c=TYPES[0].n3())
+    header = f"PREFIX ex: <{EX}> PREFIX rdfs: <{RDFS}> PREFIX sub: <{RDFS}subClassOf>\n"
+    completed(*(k.query(header + written) for k in (kg, memory(set(graph)))))
+
+
 def completed(found: Result, wanted: Result) -> None:
     """A result holds the same rows, or says that it lacks what the facts add."""
     if found.outcome is Outcome.TRUNCATED:
@@ -206,7 +225,7 @@ def completed(found: Result, wanted: Result) -> None:
     "where",
     [
         "GRAPH ?g {{ ?x {0} ?y }}",
-        "?x {0}/{0} ?y",
+        "?x ({0}/{0})* ?y",
         "?x {0}* ?y",
     ],
 )
@@ -215,6 +234,18 @@ def test_what_an_endpoint_cannot_complete_is_said(where: str) -> None:
     result = kg.query(f"SELECT ?x WHERE {{ {where.format(R.n3())} }}")
     assert result.outcome is Outcome.TRUNCATED
     assert "1 facts read from documents are not in this answer" in result.message
+
+
+@pytest.mark.parametrize(
+    ("path", "end"),
+    [("{0}/{0}", C), ("{0}/^{1}", A), ("^(^{0}/^{0})", C), ("({0}/{0})/({1}|{0})", A), ("{0}/!{1}", C)],
+)
+def test_a_path_leads_over_facts_and_back(path: str, end: IRI) -> None:
+    kg = overlaid(
+        Remote({Triple(A, R, B)}), [fact(Triple(B, R, C)), fact(Triple(C, S, A)), fact(Triple(A, S, B))]
+    )
+    found = kg.query(f"SELECT * {{ {A.n3()} {path.format(R.n3(), S.n3())} ?y }}")
+    assert (found.outcome, found.variables, found.rows) == (Outcome.ROWS, ("y",), ((end,),))
 
 
 def test_a_query_that_no_fact_can_matter_to_asks_an_endpoint_once() -> None:
