@@ -178,7 +178,8 @@ def latency(
         with OxigraphServer(store) as engine:
             for delay in delays:
                 with Proxy(engine.url, delay_ms=delay) as proxy:
-                    endpoint = EndpointKG(proxy.url, kg.profile, index=kg.index)
+                    endpoint = EndpointKG(proxy.url, kg.profile)
+                    endpoint.index = kg.index
                     replies[f"{delay} ms"] = distant = []
                     for question in questions:
                         proxy.reset()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from triplewise.nodes.sql import table_lines
 from triplewise.nodes.state import ScoredTriple, State, Step
 from triplewise.tools.actions.explore import CHARACTERS
 from triplewise.tools.actions.terms import as_written, names, relation_names, with_id
+from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph, Outcome
@@ -174,9 +176,10 @@ def around_lines(state: State, env: Environment, before: Sequence[str]) -> list[
     facts = [NearbyFact(s.triple, s.through) for s in state.observation if s not in of_classes]
     topics = [topic for topic in state.observed if topic not in groups]
     for topic in topics:  # cached since the observation
-        around = kg.relations(node) if (node := kg.profile.expand(topic)) is not None else None
-        if around is not None and around.outcome in (Outcome.ROWS, Outcome.EMPTY):
-            totals[topic] = len(around.forward) + len(around.backward)
+        with suppress(QueryFailedError):
+            around = kg.relations(node) if (node := kg.profile.expand(topic)) is not None else None
+            if around is not None and around.outcome is not Outcome.TRUNCATED:
+                totals[topic] = len(around.forward) + len(around.backward)
     groups |= {topic: list[str]() for topic in topics if topic in totals}
     groups |= grouped_lines(kg, facts, topics)
     used = set(re.findall(r"[^\s(),]+", state.program))  # lines that the query uses come first

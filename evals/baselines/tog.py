@@ -27,6 +27,7 @@ from triplewise.nodes.environment import Environment, Update, environment, spent
 from triplewise.nodes.hints import memory_lines
 from triplewise.nodes.state import State, Verdict
 from triplewise.tools.actions.toolset import Call, Feedback
+from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
@@ -115,9 +116,10 @@ def search_relations(state: State, env: Environment) -> Update:
     width = context.observe_width
     ways, notes, problem = list[Path](), list[str](), ""
     for end, path in {path.nodes[-1]: path for path in reversed(paths)}.items():
-        around = kg.relations(end)
-        if not around.outcome.ok:
-            problem = f"{around.outcome}: {around.message}"
+        try:
+            around = kg.relations(end)
+        except QueryFailedError as failed:
+            problem = f"{failed.outcome}: {failed.message}"
             continue
         # As in the published code, the relation just come over is not walked back.
         back = [(hop.triple.relation, not hop.forward) for hop in path.hops[-1:]]

@@ -182,7 +182,8 @@ class OddEngine(KnowledgeGraph):
     """An engine whose every answer is drawn at random from `CELLS`, or of another form than was asked for."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__(load_profile("generic"), "odd", timeout=5.0, limit=50)
+        super().__init__(load_profile("generic"), "odd")
+        self.timeout, self.limit = 5.0, 50
         self.random = random.Random(seed)
         self.cells = self.random.sample(CELLS, 5)
 

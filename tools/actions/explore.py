@@ -9,7 +9,7 @@ from typing import Annotated
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, names, page_number, short_ids, triple_lines, with_id
 from triplewise.tools.actions.toolset import ActionContext, Feedback, Toolset, action, unknown
-from triplewise.tools.core.errors import ActionError, QueryFailedError
+from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg.path_queries import find_paths
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
@@ -181,8 +181,6 @@ def _all_values(resolver: Resolver, entity: str, form: str) -> tuple[tuple[Tripl
     relation = resolver.relation(name.removeprefix("^"))
     for direction in DIRECTIONS[name.startswith("^") :]:
         result = kg.neighbours(node, relation, direction)
-        if not result.outcome.ok:
-            raise QueryFailedError(result.outcome, result.message)
         if result.triples:
             ends = (t.object if direction == "forward" else t.subject for t in result.triples)
             return result.triples, list(dict.fromkeys(ends))

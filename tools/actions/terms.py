@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from triplewise.tools.actions.toolset import ActionContext, join_names
-from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variable, one_line, text
 from triplewise.tools.kg.protocol import KnowledgeGraph, Result
 from triplewise.tools.kg.vocabulary import relation_texts
@@ -245,5 +245,7 @@ class Resolver(pyql.Reader):
         node = pyql.read_iri(value, self.profile)
         if value in self.memory.linked or node is None:
             return False
-        around = self.context.kg.relations(node)
-        return around.outcome.ok and not (around.forward or around.backward)
+        with suppress(QueryFailedError):
+            around = self.context.kg.relations(node)
+            return not (around.forward or around.backward)
+        return False

@@ -85,7 +85,7 @@ class FederatedKG(KnowledgeGraph):
     def __init__(
         self, members: Mapping[str, KnowledgeGraph], sources: Sequence[str], bridges: Mapping[IRI, Bridge]
     ):
-        super().__init__(members[LOCAL].profile, " + ".join(sources), timeout=30.0, limit=10_000)
+        super().__init__(members[LOCAL].profile, " + ".join(sources))
         self.members, self.sources, self.bridges = members, tuple(sources), bridges
         self.silent = dict[str, str]()
         self.is_remote = any(kg.is_remote for kg in members.values())

@@ -30,7 +30,6 @@ from triplewise.tools.kg.sparql_results import Reply, Verdict, judge
 from triplewise.tools.kg.waves import Waves
 
 if TYPE_CHECKING:
-    from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
 T = TypeVar("T")
@@ -62,32 +61,21 @@ class EndpointKG(KnowledgeGraph):
     Args:
         url: the query endpoint. Its login is looked up (see `triplewise.tools.core.addresses`); a query
             string in it is sent too. Raises `ConfigurationError` for a URL that is not http(s).
-        timeout: seconds a call may take, all attempts included.
     """
 
-    is_remote = True
+    is_remote, connections = True, CONNECTIONS
     indexed = ""  # when its label index was made, where it has one: date and time in UTC
 
-    def __init__(
-        self,
-        url: str,
-        profile: Profile,
-        *,
-        timeout: float = 30.0,
-        limit: int = 10_000,
-        index: LabelIndex | None = None,
-        connections: int = CONNECTIONS,
-    ) -> None:
+    def __init__(self, url: str, profile: Profile) -> None:
         parts = split_url(url)
         self.url = without_login(urlunsplit(parts._replace(query="", fragment="")))
         self._parameters = parse_qsl(parts.query)
-        super().__init__(profile, self.url, timeout=timeout, limit=limit, index=index)
+        super().__init__(profile, self.url)
         self._headers = login_headers(url)
         self._workers = Workers()
         self._closed = threading.Event()  # shared with sessions
         self._engine: Engine | None = None  # sessions look at this and the next ones of `shared`
         self._has_answered = self._is_redirected = False
-        self.connections = connections
         # By process, since a fork shares no connection, and the number of connections.
         self._clients: dict[tuple[int, int], httpx.Client] = {}
         weakref.finalize(self, _close, self._clients)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import TypeAlias
 
-from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Literal, Term, whole_number
 from triplewise.tools.kg import protocol
 from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome
@@ -28,29 +27,20 @@ class Paths:
     """Simple paths between two nodes, shortest first; a search that ran out of time has those seen so far."""
 
     outcome: Outcome
-    found: tuple[Path, ...] = ()
+    paths: tuple[Path, ...] = ()
     message: str = ""
 
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The paths; raises `QueryFailedError` where there are none because the search failed."""
-        if not self.found and not self.outcome.ok:
-            raise QueryFailedError(self.outcome, self.message)
-        return self.found
 
-
-def find_paths(
-    kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, limit: int, timeout: float | None = None
-) -> Paths:
+def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, limit: int) -> Paths:
     """The simple paths of up to three hops between two nodes, shortest first, until there are enough.
 
     Edges are walked in both directions, but those of excluded relations. Chains of one or two edges are one
     query each. Longer ones are looked for from the neighbours of an end that has few: engines scan all edges
-    for one whose ends are both open.
+    for one whose ends are both open. Raises `QueryFailedError` where it finds none because a query failed.
     """
     if source == target:
         return Paths(Outcome.EMPTY, message="source and target are the same node")
-    deadline = Deadline(kg._seconds(min(kg.timeout, kg.path_seconds) if timeout is None else timeout))
+    deadline = Deadline(kg._seconds(min(kg.timeout, kg.path_seconds)))
     paths: dict[Path, None] = {}
     outcome, message = Outcome.ROWS, ""
     begins: list[Path] = [()]
@@ -70,7 +60,7 @@ def find_paths(
         rows = min(max(4 * limit, 1_000), CHAIN_CAP)  # many chains are not simple paths
         result = kg.query(_chains_query(first, last, inner, avoided), timeout=deadline.left, limit=rows)
         if not result.outcome.ok:
-            outcome, message = result.outcome, result.message
+            outcome, message = (result if paths else result.check()).outcome, result.message
             break
         found = []
         for chain in filter(None, (_chain(first, last, inner, row) for row in result.rows)):

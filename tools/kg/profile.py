@@ -178,11 +178,6 @@ class Profile:
         """The SPARQL path over what leads from an instance to its class; "" where nothing does."""
         return "|".join(IRI(p).n3() for p in self.type_predicates)
 
-    @property
-    def class_links(self) -> str:
-        """The same from an instance or a subclass."""
-        return "|".join(IRI(p).n3() for p in (*self.type_predicates, *self.subclass_predicates))
-
     def excludes(self, relation: IRI) -> bool:
         """Whether the agent should never be offered this relation; nodes without a name are none."""
         return relation.value.startswith("_:") or self._excluded.search(relation.value) is not None

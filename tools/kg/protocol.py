@@ -15,7 +15,7 @@ from itertools import islice
 from operator import call
 from pathlib import Path as FilePath
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from typing import Literal as OneOf
 from weakref import WeakKeyDictionary
 
@@ -56,36 +56,11 @@ class Outcome(StrEnum):
         return self in (Outcome.ROWS, Outcome.EMPTY, Outcome.TRUNCATED)
 
 
-class _Reply:
-    """What came of a query: what it holds can be read only if the query did not fail."""
-
-    __slots__ = ()
-    outcome: Outcome
-    message: str
-
-    def check(self) -> None:
-        """Raise `QueryFailedError` unless the engine answered."""
-        if not self.outcome.ok:
-            raise QueryFailedError(self.outcome, self.message)
-
-
-class _Held(Generic[T]):
-    """An attribute of a reply, kept as `_name`, which raises `QueryFailedError` on a query that failed."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = f"_{name}"
-
-    def __get__(self, reply: Any, owner: type) -> T:
-        reply.check()
-        held: T = getattr(reply, self._name)
-        return held
-
-
 Row: TypeAlias = tuple[Term | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Result(_Reply):
+class Result:
     """Result of a SELECT (`rows`, one tuple a solution, None where unbound) or ASK (`boolean`, else None).
 
     To read what a query that failed would hold raises `QueryFailedError`: look at `outcome` first to go on.
@@ -96,8 +71,22 @@ class Result(_Reply):
     _rows: tuple[Row, ...] = ()
     message: str = ""
     _boolean: bool | None = None
-    rows: ClassVar = _Held[tuple[Row, ...]]()
-    boolean: ClassVar = _Held[bool | None]()
+
+    def check(self) -> Self:
+        """Return the result. Raises `QueryFailedError` unless the engine answered."""
+        if not self.outcome.ok:
+            raise QueryFailedError(self.outcome, self.message)
+        return self
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The solutions."""
+        return self.check()._rows
+
+    @property
+    def boolean(self) -> bool | None:
+        """The answer of an ASK."""
+        return self.check()._boolean
 
     @classmethod
     def ask(cls, answer: bool) -> Self:
@@ -119,25 +108,22 @@ class Result(_Reply):
 
 
 @dataclass(frozen=True, slots=True)
-class Relations(_Reply):
-    """Distinct relations around a node: `forward` leave it, `backward` arrive at it; see `Result`."""
+class Relations:
+    """Distinct relations around a node: `forward` leave it, `backward` arrive at it."""
 
     outcome: Outcome
-    _forward: tuple[IRI, ...] = ()
-    _backward: tuple[IRI, ...] = ()
+    forward: tuple[IRI, ...] = ()
+    backward: tuple[IRI, ...] = ()
     message: str = ""
-    forward: ClassVar = _Held[tuple[IRI, ...]]()
-    backward: ClassVar = _Held[tuple[IRI, ...]]()
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours(_Reply):
-    """Triples around a node, those that leave it first; see `Result`."""
+class Neighbours:
+    """Triples around a node, those that leave it first."""
 
     outcome: Outcome
-    _triples: tuple[Triple, ...] = ()
+    triples: tuple[Triple, ...] = ()
     message: str = ""
-    triples: ClassVar = _Held[tuple[Triple, ...]]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +204,8 @@ class KnowledgeGraph:
     """A knowledge graph that can be read, behind any engine. Nothing here writes.
 
     Everything is built over `query`; an engine adds `_run`, the one way to its store. A result cut at the
-    limit has outcome `truncated`. No method but `labels` raises for what an engine does: the outcome says it.
+    limit has outcome `truncated`. A query that fails says so by its outcome; what is built of such queries
+    raises `QueryFailedError`.
 
     Attributes:
         profile: how this KG is shaped. name: shown to people. index: label index, where there is one.
@@ -234,23 +221,15 @@ class KnowledgeGraph:
 
     origin: KnowledgeGraph | None = None
     is_remote, connections = False, 1
+    timeout, limit = 30.0, 10_000
     facts: Mapping[Triple, ExtractedFact] = {}
     members: Mapping[str, KnowledgeGraph] = {}
     cache_dirs: tuple[FilePath, ...] = ()
     deadline: Deadline | None = None
     path_seconds = math.inf
 
-    def __init__(
-        self,
-        profile: Profile,
-        name: str,
-        *,
-        timeout: float = 30.0,
-        limit: int = 10_000,
-        index: LabelIndex | None = None,
-    ) -> None:
-        self.profile, self.name, self.timeout, self.limit, self.index = profile, name, timeout, limit, index
-        self.meter = Meter()
+    def __init__(self, profile: Profile, name: str, index: LabelIndex | None = None) -> None:
+        self.profile, self.name, self.index, self.meter = profile, name, index, Meter()
         self._labels: LRUCache[IRI, str] = LRUCache(LABELS)  # "" for a node that has none
         self._answers: LRUCache[tuple[str, int], Result] | None = None
         self._unanswered, self._last_words = 0, ""  # queries in a row that nobody answered
@@ -362,9 +341,7 @@ class KnowledgeGraph:
 
         `where` is SPARQL that PyQL made from terms. Relations that the profile excludes are left out.
         """
-        result = self.query(relations_query(node, where))
-        if not result.outcome.ok:
-            return Relations(result.outcome, message=result.message)
+        result = self.query(relations_query(node, where)).check()
         forward, backward = (
             tuple(sorted(p for p in result.column(v) if isinstance(p, IRI) and not self.profile.excludes(p)))
             for v in ("out__", "into__")
@@ -387,30 +364,21 @@ class KnowledgeGraph:
         """
         deadline, limit = Deadline(self._seconds()), self.limit if limit is None else limit
         sides, message = {True: list[Triple](), False: list[Triple]()}, ""
-        try:
-            around = (
-                self.relations(node)
-                if relation is None
-                else Relations(Outcome.ROWS, (relation,), (relation,))
-            )
-            for forward, relations in ((True, around.forward), (False, around.backward)):
-                is_leaving_literal = forward and isinstance(node, Literal)
-                if not relations or is_leaving_literal or direction == ("backward" if forward else "forward"):
-                    continue
-                pattern = f"{node.n3()} ?p ?o" if forward else f"?o ?p {node.n3()}"
-                sparql = f"SELECT ?p ?o WHERE {{ VALUES ?p {{ {terms_n3(relations)} }} {pattern} }}"
-                result = self.query(sparql, timeout=deadline.left, limit=limit)
-                hops = {
-                    Hop.between(node, edge, far, forward).triple
-                    for edge, far in result.rows
-                    if isinstance(edge, IRI) and far and (forward or isinstance(far, IRI))
-                }
-                sides[forward] = sorted(
-                    hops, key=lambda t: (t.relation.value, t.subject.value, t.object.n3())
-                )
-                message = result.message if result.outcome is Outcome.TRUNCATED else message
-        except QueryFailedError as failed:
-            return Neighbours(Outcome(failed.outcome), message=failed.message)
+        around = Relations(Outcome.ROWS, (relation,), (relation,)) if relation else self.relations(node)
+        for forward, relations in ((True, around.forward), (False, around.backward)):
+            is_leaving_literal = forward and isinstance(node, Literal)
+            if not relations or is_leaving_literal or direction == ("backward" if forward else "forward"):
+                continue
+            pattern = f"{node.n3()} ?p ?o" if forward else f"?o ?p {node.n3()}"
+            sparql = f"SELECT ?p ?o WHERE {{ VALUES ?p {{ {terms_n3(relations)} }} {pattern} }}"
+            result = self.query(sparql, timeout=deadline.left, limit=limit)
+            hops = {
+                Hop.between(node, edge, far, forward).triple
+                for edge, far in result.rows
+                if isinstance(edge, IRI) and far and (forward or isinstance(far, IRI))
+            }
+            sides[forward] = sorted(hops, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
+            message = result.message if result.outcome is Outcome.TRUNCATED else message
         out, into = sides[True], sides[False]
         if len(out) + len(into) > limit:
             message = message or f"cut at the limit of {limit} triples"
@@ -471,9 +439,8 @@ class Layer(KnowledgeGraph):
     origin: KnowledgeGraph
 
     def __init__(self, origin: KnowledgeGraph, index: LabelIndex | None = None) -> None:
-        self.origin = origin
-        index = origin.index if index is None else index
-        super().__init__(origin.profile, origin.name, timeout=origin.timeout, limit=origin.limit, index=index)
+        super().__init__(origin.profile, origin.name, origin.index if index is None else index)
+        self.origin, self.timeout, self.limit = origin, origin.timeout, origin.limit
         self.cache_dirs, self.is_remote = origin.cache_dirs, origin.is_remote
         self.meter, self.path_seconds = origin.meter, origin.path_seconds
 

@@ -131,7 +131,8 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
 
     def find() -> tuple[IRI, ...]:
         nodes = [e.iri for e in kg.names.exact(*singulars(noun))][:10]
-        pattern = f"VALUES ?c {{ {terms_n3(nodes)} }} ?x {kg.profile.class_links} ?c"
+        links = "|".join(f"<{p}>" for p in (*kg.profile.type_predicates, *kg.profile.subclass_predicates))
+        pattern = f"VALUES ?c {{ {terms_n3(nodes)} }} ?x {links} ?c"
         found = kg.query(f"SELECT DISTINCT ?c WHERE {{ {pattern} }}").column("c") if nodes else ()
         return tuple(node for node in nodes if node in found)
 

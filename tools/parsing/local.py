@@ -122,7 +122,7 @@ class _Neighbourhood:
         relations = self._kg.relations(node)
         for forward, side in ((True, relations.forward), (False, relations.backward)):
             kept = [r for r in side if not is_left_out(r.value, self._profile)]
-            self._ways += [(node, r, forward) for r in kept[:RELATIONS] if relations.outcome.ok]
+            self._ways += [(node, r, forward) for r in kept[:RELATIONS]]
 
     def _find(self, noun: Sequence[str]) -> None:
         self._kinds += classes_called(self._kg, noun)[:NAMESAKES]

@@ -37,7 +37,9 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
         def opened(*replies: Scripted, **options: Any) -> tuple[EndpointKG, SparqlServer]:
             server = stack.enter_context(SparqlServer(replies))
-            kg = EndpointKG(server.url, Profile(), **options)
+            kg = EndpointKG(server.url, Profile())
+            for name, value in options.items():
+                setattr(kg, name, value)
             stack.callback(kg.close)
             return kg, server
 
@@ -183,7 +185,8 @@ def test_a_slow_endpoint_is_a_time_out_in_time(start: Start, slow: Scripted) -> 
 
 def test_a_dead_endpoint_says_what_to_do(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    kg = EndpointKG(f"http://127.0.0.1:{free_port()}/sparql", Profile(), timeout=3.0)
+    kg = EndpointKG(f"http://127.0.0.1:{free_port()}/sparql", Profile())
+    kg.timeout = 3.0
     result = kg.query(ALL)
     assert result.outcome is Outcome.UNAVAILABLE
     assert "start the server, or check host and port" in result.message

@@ -175,7 +175,7 @@ class Remote(KnowledgeGraph):
 
     def __init__(self, graph: set[Triple]) -> None:
         self.kg, self.asked = memory(graph), list[str]()
-        super().__init__(PROFILE, "remote", timeout=30, limit=10_000)
+        super().__init__(PROFILE, "remote")
 
     def _run(self, query: ReadQuery, timeout: float, limit: int, foreign: bool) -> Result:
         self.asked.append(query.text)

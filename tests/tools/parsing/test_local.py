@@ -39,7 +39,8 @@ def proxy(demo: LocalKG) -> Iterator[Proxy]:
 @pytest.fixture
 def endpoint(demo: LocalKG, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    kg = EndpointKG(proxy.url, demo.profile, index=demo.index)
+    kg = EndpointKG(proxy.url, demo.profile)
+    kg.index = demo.index
     proxy.reset()
     yield kg
     kg.close()
