@@ -119,7 +119,7 @@ def _proof_of(query: PyQL, kg: KnowledgeGraph) -> Sequence[Triple]:
     """Return the facts that prove the answers of a query."""
     result = kg.query(query.sparql(kg.profile))
     answers = result.column(result.variables[0])[:PROOF_LIMIT] if result.rows else ()
-    return query.proof(kg.profile, kg.query(query.proof_sparql(kg.profile, answers), limit=PROOF_LIMIT * 4))
+    return query.prove(kg, answers, PROOF_LIMIT * 4)
 
 
 RelationPath = tuple[tuple[IRI, bool], ...]

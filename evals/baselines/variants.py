@@ -166,8 +166,7 @@ def _retrieve(state: State, kg: KnowledgeGraph) -> Update:
         except ActionError:
             continue
         if ends and start is not None:
-            rows = kg.query(query.proof_sparql(kg.profile, ends), limit=4 * INSTANCES)
-            proofs = find_paths(query.proof(kg.profile, rows), [start], set(ends).__contains__)
+            proofs = find_paths(query.prove(kg, ends, 4 * INSTANCES), [start], set(ends).__contains__)
             found |= {tuple(triple for triple, _ in proof.hops): None for proof in proofs}
     paths = tuple(found)
     feedback = Feedback(

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable, text
+from triplewise.tools.kg.literals import NUMERIC
 from triplewise.tools.pyql.program import (
     Aggregate,
     AnyOf,
@@ -30,7 +31,6 @@ from triplewise.tools.pyql.program import (
     Union,
     owners,
 )
-from triplewise.tools.pyql.text import NUMERIC
 
 EX = "http://example.org/"
 TYPE = IRI("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")

@@ -9,9 +9,10 @@ from typing import Any
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
+from triplewise.tools.kg.literals import NUMERIC
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.pyql import program as pyql
-from triplewise.tools.pyql.text import NUMERIC, is_computable, read_iri
+from triplewise.tools.pyql.text import is_computable, read_iri
 
 SAMPLE, NEAREST = 200, 3
 """Rows of the values that a comparison is fitted to; values named that come nearest to what was compared."""

@@ -16,13 +16,14 @@ from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Tool
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.files import packaged
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
+from triplewise.tools.kg.literals import NUMERIC
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Relations, Result
 from triplewise.tools.parsing.card import LocalCard, local_card
 from triplewise.tools.parsing.statements import decides
 from triplewise.tools.pyql.program import TEMPORAL, Aggregate, Extreme, Fact, Filter, PyQL, Typed
 from triplewise.tools.pyql.sparql import instantiate
-from triplewise.tools.pyql.text import NUMERIC, apply, read_variable, scan_arguments
+from triplewise.tools.pyql.text import apply, read_variable, scan_arguments
 
 VALUED, HAVING = 10, 6  # Relations of a side shown with a value; of values of which a step finds nothing
 ROWS = 5  # Solutions shown with the values that belong together
@@ -200,7 +201,7 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
     for v, column in columns.items():
         count = f"{len(column)} {'or more' if is_sample else 'in all'}"
         more = len(column) > limit and (context.published or count)
-        listed = terms.list_values(terms.told_apart(values[v], ids[v]), more)
+        listed = terms.list_values(terms.distinct_names(values[v], ids[v]), more)
         sentences.append(f"The value of variable ?{v} is {listed}.")
     if is_sample and not context.published:
         sentences.append(f"(Seen in the first {len(result.rows)} solutions only: there are more.)")

@@ -59,13 +59,6 @@ def get_rules(
     return Feedback(arguments=(question,), outcome=Outcome.ROWS if rules else Outcome.EMPTY, observation=text)
 
 
-def _nothing_found(context: ActionContext) -> str:
-    """Return the observation for a relation without facts (figure 7, observation 2)."""
-    text = "No entity found under this relation in the knowledge graph. You can keep searching on graph"
-    documents = " or go to invoke wiki_search to retrieve relevant documents"
-    return f"{text}{documents if 'extract' in context.services else ''}."
-
-
 @action("search_neighbor(Q1490, P36)", "searchNeighbor", "searchNeighbors", "search_neighbors")
 def search_neighbor(
     context: ActionContext,
@@ -86,7 +79,12 @@ def search_neighbor(
     forward, backward = (relation_names(kg, side[:SHOWN_RELATIONS]) for side in sides)
     listed = ", ".join([*forward, *(f"^{name}" for name in backward)])
     there = f" Its relations are {listed}." if listed else ""
-    return replace(feedback, observation=f"{_nothing_found(context)}{there}")
+    # As figure 7 words it (observation 2).
+    documents = " or go to invoke wiki_search to retrieve relevant documents" * (
+        "extract" in context.services
+    )
+    text = "No entity found under this relation in the knowledge graph. You can keep searching on graph"
+    return replace(feedback, observation=f"{text}{documents}.{there}")
 
 
 def _entity(resolver: Resolver, form: str) -> Term:

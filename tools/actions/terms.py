@@ -70,8 +70,8 @@ def list_values(values: Iterable[object], more: bool | str) -> str:
     return f"[{', '.join([*map(repr, values), *rest])}]"
 
 
-def told_apart(names: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """Return names, those that several nodes share with their ids: what a model needs to mean one of them."""
+def distinct_names(names: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """Return names; one that several nodes share stands with the id of each."""
     if len(ids) != len(names):
         return list(names)
     pairs, shared = zip(names, ids, strict=True), Counter(names)

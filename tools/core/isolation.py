@@ -17,21 +17,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 PROCESSES = 2  # at a time for one graph or database; further calls wait for their turn
 MEMORY = 1 << 30  # bytes that a call may take on top of what was loaded before
 LARGEST = 64 << 20  # bytes of a reply above which it is refused
 STARTING = 60.0  # seconds that a process may take to start
 _LOOK = 0.05  # seconds after which a wait looks whether the run was cancelled
-
-
-class Within(Protocol):
-    """A budget of time that a call is part of."""
-
-    @property
-    def passed(self) -> bool:
-        """Whether it is spent."""
 
 
 class Ended(TimeoutError):  # noqa: N818 - it says what happened to the call
@@ -51,20 +43,20 @@ class IsolatedCalls:
         self._turns = threading.BoundedSemaphore(PROCESSES)
         self.close = weakref.finalize(self, _end_all, self._idle)
 
-    def run(self, request: object, seconds: float, within: Within | None = None) -> Any:
+    def run(self, request: object, seconds: float, is_over: Callable[[], bool] = bool) -> Any:
         """Return the reply to a request.
 
-        Raises `Ended` where it took more than `seconds` or `MEMORY` bytes, or `within` is spent.
+        Raises `Ended` where it took more than `seconds` or `MEMORY` bytes, or the run `is_over`.
         """
         end, late = time.monotonic() + seconds, f"no answer within {seconds:g} s"
         while not self._turns.acquire(timeout=min(_LOOK, max(0.0, end - time.monotonic()))):
-            if time.monotonic() >= end or (within is not None and within.passed):
+            if time.monotonic() >= end or is_over():
                 raise Ended(f"{late}: other queries were running")
         process = None
         try:
             process = self._idle.pop() if self._idle else _Process(self._target, self._arguments())
             process.connection.send(request)
-            reply = process.receive(end, within)
+            reply = process.receive(end, is_over)
             self._idle.append(process)
             return reply
         except (OSError, EOFError) as error:
@@ -95,15 +87,15 @@ class _Process:
                 start_new_session=True,
             )
         try:
-            self.receive(time.monotonic() + STARTING, None)  # it says when it is ready
+            self.receive(time.monotonic() + STARTING)  # it says when it is ready
         except BaseException:
             self.end()
             raise
 
-    def receive(self, end: float, within: Within | None) -> Any:
+    def receive(self, end: float, is_over: Callable[[], bool] = bool) -> Any:
         """Return its next message. Raises TimeoutError, and OSError or EOFError where it has ended."""
         while not self.connection.poll(min(_LOOK, max(0.0, end - time.monotonic()))):
-            if time.monotonic() >= end or (within is not None and within.passed):
+            if time.monotonic() >= end or is_over():
                 raise TimeoutError
         return self.connection.recv()
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.overlap import read_date
 from triplewise.tools.core.terms import IRI, RDF, XSD, Literal
-from triplewise.tools.kg.literals import INTEGERS, MONTHS
+from triplewise.tools.kg.literals import INTEGERS, MONTHS, NUMERIC
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.rdf import is_well_formed
 
@@ -109,7 +109,7 @@ def literal(text: str, datatype: str, language: str = "en") -> Literal | None:
             return Literal(f"{year}-{month}", XSD + "gYearMonth")
         return Literal(f"{year}-{month}-{day}{'' if name == 'date' else 'T00:00:00Z'}", datatype)
     match = _NUMBER.fullmatch(text.strip())
-    if match is None or not (datatype in INTEGERS or name in ("decimal", "double", "float")):
+    if match is None or datatype not in NUMERIC:
         return None
     digits, _, times = match[0].replace(",", "").partition(" ")
     if not times and "." not in digits:

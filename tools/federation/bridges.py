@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import IRI, Triple
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import local_name, split_words
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, batches, terms_n3
 
@@ -28,11 +28,6 @@ class Bridge(NamedTuple):
     node: IRI
     link: IRI
     one: IRI
-
-    @property
-    def triple(self) -> Triple:
-        """The bridge as a fact."""
-        return Triple(*self)
 
 
 def find_bridges(kgs: Mapping[str, KnowledgeGraph], here: Collection[str]) -> dict[IRI, Bridge]:

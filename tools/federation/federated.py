@@ -300,7 +300,8 @@ class FederatedKG(KnowledgeGraph):
         for name in sorted(names & _named(" ".join(here))):
             select = f"SELECT DISTINCT ?{name} WHERE {{ {' '.join(here)} }}"
             found = self.members[LOCAL].query(select, **run.limits())
-            if found.outcome in (Outcome.ROWS, Outcome.EMPTY) and len(found.rows) <= MOST_BOUND:
+            is_whole = found.outcome in (Outcome.ROWS, Outcome.EMPTY) and (None,) not in found.rows
+            if is_whole and len(found.rows) <= MOST_BOUND:
                 known[name] = [term.n3() for term in found.column(name)]
         return known
 
@@ -336,7 +337,7 @@ class FederatedKG(KnowledgeGraph):
         names = ", ".join(f"{short(b.node)} = {short(b.one)}" for b in crossed if b.link == SAME_NAME)
         remarks = [f"joined by equal names only: {names}"] if names else []
         remarks += [f"{name} did not answer: {why}" for name, why in self.silent.items()]
-        return [b.triple for b in crossed], "; ".join(remarks)
+        return [Triple(*bridge) for bridge in crossed], "; ".join(remarks)
 
     def written(self, sparql: str) -> str:
         """A query that PyQL wrote, with a SERVICE block for each group of lines that one source holds."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECTIONS = 4  # requests at a time to one endpoint, by default: polite to public ones
-ATTEMPTS = 5  # attempts at most for one query, besides those that met a server which is down
+ATTEMPTS = 5  # attempts at most for one query, not counting those that met a server which is down
 BACK_OFF, LONGEST_WAIT = 0.25, 4.0  # seconds before the second attempt, doubled before each further one
 EARLY = 0.25  # a gateway that says "time-out" after this share of ours did not wait: another try may do
 LONGEST_GET = 1_500  # characters of a query above which it is sent by POST: servers cut long URLs

@@ -41,6 +41,7 @@ INTEGERS = frozenset(
         "unsignedByte",
     )
 )
+NUMERIC = INTEGERS | {XSD + name for name in ("decimal", "double", "float")}
 _TRUTH = {"true": "yes", "1": "yes", "false": "no", "0": "no"}
 _GEOMETRY = "http://www.openlinksw.com/schemas/virtrdf#Geometry"
 _SHORT_YEAR_BC = re.compile(r"-(\d{1,3})(?!\d)")
@@ -127,6 +128,6 @@ def _number(value: str) -> str | None:
 
 _READERS: Mapping[str, Callable[[str], str | None]] = {
     **{name: partial(_date, form) for name, form in _FORMS.items()},
-    **dict.fromkeys((*(name.removeprefix(XSD) for name in INTEGERS), "decimal", "double", "float"), _number),
+    **dict.fromkeys((datatype.removeprefix(XSD) for datatype in NUMERIC), _number),
     "boolean": lambda value: _TRUTH.get(value.strip()),
 }

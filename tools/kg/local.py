@@ -123,7 +123,8 @@ class LocalKG(KnowledgeGraph):
             return self.closed_result()
         try:
             if foreign:
-                result: Result = self._isolated.run((query, limit), timeout, self.deadline)
+                deadline = self.deadline or Deadline(timeout)
+                result: Result = self._isolated.run((query, limit), timeout, lambda: deadline.passed)
             else:
                 job = partial(evaluate, store, query, limit, self.graphs)
                 result = self._workers.run(job, timeout, self.deadline)

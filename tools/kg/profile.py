@@ -80,8 +80,8 @@ class Profile:
         relation_schema: whether rdfs:comment, domain and range of relations are in the graph, and help.
         relations: readable text per relation (key: short id or full IRI; value: the text, or label, inverse,
             aliases, description, subject_type, object_type).
-        aliases: further names of relations (key: short id or full IRI; value: a list of names), besides those
-            that the graph itself gives.
+        aliases: further names of relations (key: short id or full IRI; value: a list of names), in addition
+            to those that the graph itself gives.
         prefixes: prefix -> namespace, for the short forms of everything else (`p:P19`, `rdf:type`).
         entity_pattern: a regular expression; only local names that match in full are shown as short entity
             ids, all others with their prefix ("" for any).

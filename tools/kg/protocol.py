@@ -434,7 +434,7 @@ class KnowledgeGraph:
 
 
 class Layer(KnowledgeGraph):
-    """A KG over another one, which answers all queries: a base for what changes some of the answers."""
+    """A KG over another one: a base for what changes some of its answers."""
 
     origin: KnowledgeGraph
 
@@ -461,14 +461,7 @@ class Layer(KnowledgeGraph):
         return self.origin.closed
 
     def close(self) -> None:
-        """Close the KG below."""
-        self.origin.close()
-
-    def query(
-        self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
-    ) -> Result:
-        """Run one SELECT or ASK on the KG below."""
-        return self.origin.query(sparql, timeout=timeout, limit=limit, foreign=foreign)
+        """The KG below stays open for others."""
 
 
 def base_of(kg: KnowledgeGraph) -> KnowledgeGraph:

@@ -56,9 +56,6 @@ class OverlaidKG(protocol.Layer):
         self.deadline = origin.deadline
         self._answers = None if origin._answers is None else LRUCache(protocol.ANSWERS)
 
-    def close(self) -> None:
-        """The KG stays open."""
-
     def labels(self, terms: Iterable[Term], *, partial: bool = False) -> dict[Term, str]:
         """Labels of many nodes: of KG and facts, else those that the facts give new nodes."""
         nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
@@ -87,7 +84,7 @@ class LocalOverlay(OverlaidKG):
         below = origin.laid if isinstance(origin, LocalOverlay) else ()
         self.laid: tuple[Triple, ...] = (*below, *self.new)
         graph = ox.NamedNode(f"urn:triplewise:facts:{next(_numbers)}")
-        # Beside named graphs of its own, which are all read, the facts of other overlays must not stand.
+        # Where a store has named graphs, all are read: the facts of other overlays must not be among them.
         copies = {} if base.graphs else protocol.memory_of(base, "copy of the store")
         if "" not in copies:
             copies[""] = _copy_of(base.shared)
@@ -164,11 +161,13 @@ class _WithFacts(FederatedKG):
     """An endpoint, and facts that it does not hold: which of them matter is found out without asking it."""
 
     def holders(self, triple: str, foreign: bool = False) -> tuple[str, ...]:
-        """The endpoint, and the facts where one matches. Raises `Refused` for a path that repeats one."""
+        """The endpoint, and the facts where one matches. Raises `Refused` for a path that may repeat one."""
         facts, signs = self.members[LOCAL], {token.text for token in tokenize(triple) if token.kind == "mark"}
         if signs & {"*", "+"}:
-            relations = [f"{{ ?s {relation} ?o }}" for relation in RELATION.findall(triple)]
-            if "!" in signs or facts.query(f"ASK {{ {' UNION '.join(relations)} }}").boolean:
+            named = RELATION.findall(triple)  # relations of the path, and nodes at its ends
+            near = [f"{{ ?s {name} ?o }}" for name in named]
+            near += [f"{{ ?s ?p {name} }} UNION {{ {name} ?p ?o }}" for name in named if name != "a"]
+            if "!" in signs or facts.query(f"ASK {{ {' UNION '.join(near)} }}").boolean:
                 raise Refused("a path may lead from facts of the endpoint to facts read from documents.")
             return (THERE,)
         return (LOCAL, THERE) if facts.query(f"ASK {{ {triple} }}").boolean else (THERE,)

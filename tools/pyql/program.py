@@ -18,7 +18,7 @@ from typing import NoReturn, TypeAlias, get_args
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable, text
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import Result
+from triplewise.tools.kg.protocol import KnowledgeGraph
 
 Kind = OneOf["", "number", "date", "text", "name"]
 """How values are compared: "" as the engine does, else as numbers, dates or text whatever their datatype.
@@ -326,17 +326,12 @@ class PyQL:
 
         return write_where(self, profile)
 
-    def proof_sparql(self, profile: Profile, answers: Sequence[Term] = ()) -> str:
-        """SELECT of what instantiates the facts behind some answers of the first variable (none: all)."""
-        from triplewise.tools.pyql.sparql import write_proof
+    def prove(self, kg: KnowledgeGraph, answers: Sequence[Term], limit: int) -> tuple[Triple, ...]:
+        """The facts behind answers of the first variable, each once; of up to `limit` solutions."""
+        from triplewise.tools.pyql.sparql import instantiate, write_proof
 
-        return write_proof(self, profile, answers)
-
-    def proof(self, profile: Profile, result: Result) -> tuple[Triple, ...]:
-        """The proof triples in the result of `proof_sparql`, each once, in order of the rows."""
-        from triplewise.tools.pyql.sparql import proof_triples
-
-        return proof_triples(self, profile, result)
+        sparql, facts = write_proof(self, kg.profile, answers)
+        return instantiate(facts, kg.query(sparql, limit=limit))
 
     def text(self, profile: Profile) -> str:
         """One action per line, with short ids."""

@@ -344,8 +344,10 @@ def write_where(program: PyQL, profile: Profile) -> str:
     return "\n".join(_lines(Writer(program, profile, Names(None)).write(program.clauses, program.variables)))
 
 
-def write_proof(program: PyQL, profile: Profile, answers: Sequence[Term]) -> str:
-    """See `PyQL.proof_sparql`."""
+def write_proof(
+    program: PyQL, profile: Profile, answers: Sequence[Term] = ()
+) -> tuple[str, list[TaggedFact]]:
+    """SELECT of what instantiates the facts behind some answers of the first variable; these facts."""
     names = Names(profile.prefixes)
     writer = Writer(program, profile, names, proving=True)
     group = _lines(writer.write(program.clauses, program.variables))
@@ -360,14 +362,7 @@ def write_proof(program: PyQL, profile: Profile, answers: Sequence[Term]) -> str
         values = f"VALUES {variable} {{ {' '.join(forms)} }}"
         group = (*group, values if is_node else f"FILTER({variable} IN ({', '.join(forms)}))")
     head = f"SELECT DISTINCT {' '.join(f'?{name}' for name in columns) or '*'} WHERE {{"
-    return names.header() + "\n".join((head, *_indent(group), "}")) + "\n"
-
-
-def proof_triples(program: PyQL, profile: Profile, result: Result) -> tuple[Triple, ...]:
-    """See `PyQL.proof`."""
-    writer = Writer(program, profile, Names(None), proving=True)
-    writer.write(program.clauses, program.variables)
-    return instantiate(writer.facts, result)
+    return names.header() + "\n".join((head, *_indent(group), "}")) + "\n", writer.facts
 
 
 def instantiate(facts: Iterable[Fact | TaggedFact], result: Result) -> tuple[Triple, ...]:

@@ -36,9 +36,6 @@ _BARE = {
 }
 _UNESCAPE = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _OPEN, _CLOSE = "([{", ")]}"
-_NUMBERS = """integer decimal double float int long short byte nonNegativeInteger positiveInteger
-nonPositiveInteger negativeInteger unsignedInt unsignedLong unsignedShort unsignedByte"""
-NUMERIC = frozenset(XSD + name for name in _NUMBERS.split())
 
 
 def scan_arguments(text: str, start: int = 0) -> tuple[list[str], int]:

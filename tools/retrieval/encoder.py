@@ -22,14 +22,14 @@ from itertools import groupby
 from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, finalize
+from weakref import finalize
 
 import numpy as np
 from platformdirs import user_cache_path
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import is_writable, whole_file
-from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches, origin_of
+from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches, memory_of, origin_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -339,15 +339,13 @@ def _digests(texts: Sequence[str]) -> np.ndarray:
     return np.frombuffer(b"".join(parts), "<i8")
 
 
-_stores: WeakKeyDictionary[KnowledgeGraph, dict[int, VectorStore]] = WeakKeyDictionary()
-
-
 def vectors_of(kg: KnowledgeGraph, encoder: Encoder) -> VectorStore:
     """Return the vectors of a KG's texts by an encoder, in its first cache folder that can be written."""
     kg, encoder = origin_of(kg), getattr(encoder, "shared", encoder)
+    stores = memory_of(kg, "vectors")
     with _opening:
-        stores = _stores.setdefault(kg, {})
         if id(encoder) not in stores:  # the store holds its encoder, so the id stays its own
             folders = (cache / FOLDER for cache in kg.cache_dirs)
             stores[id(encoder)] = VectorStore(encoder, next(filter(is_writable, folders), None))
-        return stores[id(encoder)]
+        store: VectorStore = stores[id(encoder)]
+        return store

@@ -20,7 +20,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.sql.schema import Column, Schema
 from triplewise.tools.sql.values import nearest
 
-NEAREST = 5  # names that are offered for one that there is not
+NEAREST = 5  # names that are offered for an unknown one
 _FORBIDDEN = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Lock, exp.Set, exp.Pragma)
 _FILE_READERS = ("read_", "glob", "pg_read", "pg_ls", "lo_", "dblink", "load_", "readfile")
 
@@ -94,7 +94,7 @@ def read_select(text: str, schema: Schema, dialect: str) -> Select:
         trees = [t for t in sqlglot.parse(text.strip().rstrip(";"), dialect=dialect) if t is not None]
     except (ParseError, TokenError) as error:
         first = str(error).splitlines()[0]
-        raise ActionError("bad_sql", f"this is no SQL that can be read: {first}", given=text) from None
+        raise ActionError("bad_sql", f"this SQL cannot be read: {first}", given=text) from None
     if len(trees) != 1:
         raise ActionError("several_statements", f"{len(trees)} statements, exactly one is due", given=text)
     (tree,) = trees
@@ -124,6 +124,6 @@ def read_select(text: str, schema: Schema, dialect: str) -> Select:
 
 
 def _qualified(tree: exp.Query, schema: Schema, dialect: str) -> exp.Expr:
-    """The statement with the table of every column. Raises `OptimizeError` for a column that there is not."""
+    """The statement with the table of every column. Raises `OptimizeError` for an unknown column."""
     columns: dict[str, object] = {t.name: {c.name: "text" for c in t.columns} for t in schema.tables}
     return qualify(tree.copy(), schema=columns, dialect=dialect, identify=False, quote_identifiers=False)

@@ -27,10 +27,11 @@ from tests.support.virtuoso import Virtuoso
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import RDFS, Literal, Term, Triple
 from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.literals import NUMERIC
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql.program import Aggregate, Filter, PyQL
-from triplewise.tools.pyql.text import NUMERIC
+from triplewise.tools.pyql.sparql import write_proof
 
 PROFILE = Profile(
     entity_namespaces=(EX,),
@@ -53,7 +54,7 @@ def forms(program: PyQL) -> list[str]:
     return [
         program.sparql(PROFILE),
         program.sparql(PROFILE, 5),
-        program.proof_sparql(PROFILE, ENTITIES[:2]),
+        write_proof(program, PROFILE, ENTITIES[:2])[0],
         f"SELECT * WHERE {{ {where} }}",
     ]
 
@@ -111,7 +112,7 @@ def test_the_proof_holds_facts_of_the_graph_that_name_the_answers(graph: set[Tri
     Evaluation(graph).run(program)  # leaves out what no engine's memory would hold
     kg = LocalKG(store(graph), PROFILE, "memory")
     answers = kg.query(program.sparql(PROFILE)).column(program.answer[0].name)
-    proof = program.proof(PROFILE, kg.query(program.proof_sparql(PROFILE)))
+    proof = program.prove(kg, (), 10_000)
     assert set(proof) <= graph
     ends: set[Term] = {end for triple in proof for end in (triple.subject, triple.object)}
     if not any(isinstance(c, Aggregate) for c in program.clauses):

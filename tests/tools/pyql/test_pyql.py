@@ -217,7 +217,7 @@ def test_names_with_commas_and_brackets_survive_text() -> None:
 def test_the_proof_names_the_branch_and_the_type_that_hold(kg: LocalKG) -> None:
     script = "add_union((?x, child, c3), (?x, category, storm)); add_type(?x, Storm); set_answer(?x)"
     built = program(script)
-    proof = built.proof(PROFILE, kg.query(built.proof_sparql(PROFILE, [IRI(EX + "iselle")])))
+    proof = built.prove(kg, [IRI(EX + "iselle")], 10)
     kind = IRI("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
     assert set(proof) == {
         Triple(IRI(EX + "iselle"), IRI(EX + "category"), IRI(EX + "storm")),

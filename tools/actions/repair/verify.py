@@ -34,7 +34,7 @@ LEAST, INDEXED = 0.6, 3
 """Names less alike are not taken for slips of one another. Nodes that are offered for one name."""
 TO_QUESTION, TO_FAILED, FITTING = 0.6, 0.4, 5
 """Weights of a relation's similarity to the question and to the relation that failed; how many of the most
-alike relations fixes may use besides that one."""
+alike relations fixes may use in addition to that one."""
 PROBED, PATIENCE = 24, 5.0
 """Facts that one query tests at once, and seconds that it may take."""
 SHOWN = 3  # Values shown of what a fix finds
@@ -70,12 +70,9 @@ class QueryBudget(Layer):
         meter = Meter(self.origin.meter)
         result = self.origin.query(sparql, timeout=seconds, limit=limit, foreign=foreign)
         is_late = result.outcome is Outcome.TIMEOUT
-        is_lost = result.outcome is Outcome.UNAVAILABLE or (is_late and self._timed_out)
-        self.left, self._timed_out = 0 if is_lost else self.left - meter.queries, self._timed_out or is_late
+        is_down = result.outcome is Outcome.UNAVAILABLE or (is_late and self._timed_out)
+        self.left, self._timed_out = 0 if is_down else self.left - meter.queries, self._timed_out or is_late
         return result
-
-    def close(self) -> None:
-        """The KG below belongs to others: nothing is closed."""
 
 
 class Fix(NamedTuple):

@@ -40,7 +40,7 @@ class IncompleteReport:
 
     Facts of the source (`triples`), of the new graph (`kept`), on shortest paths (`collected`), and `dropped`
     of these; questions, and those whose topic is `unknown`; answers with a path, and those `unreached`;
-    questions and answers that lost a triple of their path (`hit_...`).
+    questions and answers of whose path a triple was dropped (`hit_...`).
     """
 
     path: Path
