@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,16 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(
         list(lines_of(path))
     with pytest.raises(DataError, match="a device, which may never end"):
         list(lines_of(Path("/dev/zero")))
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "page.html")
+    with ThreadPoolExecutor() as pool:
+        received = pool.submit(pipe.read_bytes)
+        files.write_text(pipe, "a page")
+        assert received.result() == b"a page"
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
 
 
 def test_checkpoints_and_notes_are_nobody_elses_to_read(

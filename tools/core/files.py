@@ -30,6 +30,8 @@ DEEPEST, MOST_NODES = (
     200_000,
 )  # Nesting, keys and values of a YAML file; those of aliases count each time
 LONGEST_NUMBER = 100  # Characters of a whole number in YAML
+LONGEST_TEXT = 256 * 2**20  # Characters of a file that is read as a whole
+MOST_EMPTY = 1_000_000  # Empty lines one after the other
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError)
 """What opening or reading a text file may raise."""
 TO_UTF8 = "save it as UTF-8, e.g. by `iconv -f LATIN1 -t UTF-8`"
@@ -165,9 +167,12 @@ def read_text(path: Path) -> str:
     """The whole text of a file. Raises `DataError` where it cannot be read, or is not UTF-8."""
     try:
         with open_text(path) as file:
-            return file.read()
+            text = file.read(LONGEST_TEXT + 1)
     except UNREADABLE as error:
         raise unreadable(path, error) from error
+    if len(text) > LONGEST_TEXT:
+        raise DataError(f"longer than {LONGEST_TEXT:,} characters", path)
+    return text
 
 
 def unreadable(path: Path, error: Exception) -> DataError:
@@ -178,16 +183,24 @@ def unreadable(path: Path, error: Exception) -> DataError:
     return DataError(f"{what}: {getattr(error, 'strerror', None) or error}", path)
 
 
+def numbered_lines(file: TextIO, path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text without their ends, with 1-based numbers. `DataError` if they are endless."""
+    empty = 0
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), ""), 1):
+        empty = empty + 1 if line.isspace() else 0
+        if len(line) > LONGEST_LINE:
+            message = f"longer than {LONGEST_LINE:,} characters; write one record a line, and no longer one"
+            raise DataError(message, path, number)
+        if empty > MOST_EMPTY:
+            raise DataError(f"more than {MOST_EMPTY:,} empty lines on end; leave them out", path, number)
+        yield number, line.rstrip("\r\n")
+
+
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a text file that are not empty, without their ends, with 1-based numbers."""
     try:
         with open_text(path) as file:
-            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), ""), 1):
-                if len(line) > LONGEST_LINE:
-                    message = f"longer than {LONGEST_LINE:,} characters; write one record a line"
-                    raise DataError(message, path, number)
-                if line.strip():
-                    yield number, line.rstrip("\r\n")
+            yield from (numbered for numbered in numbered_lines(file, path) if numbered[1].strip())
     except UNREADABLE as error:
         raise unreadable(path, error) from error
 
@@ -236,8 +249,15 @@ def kept_json(folders: Sequence[Path], name: str, days: float, make: Callable[[]
 
 @contextmanager
 def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
-    """A file to write, which stands at its path, in a folder that is made, once complete. Raises OSError."""
+    """A file to write, which stands at its path, in a folder that is made, once complete. Raises OSError.
+
+    A pipe or a device (`/dev/stdout`) is written to, and never replaced by a file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
     part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
         with (make_private(part) if private else part).open("wb") as file:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import IO, Any, cast
 from typing import Literal as OneOf
@@ -26,9 +25,10 @@ import pyoxigraph as ox
 from zstandard import ZstdDecompressor, ZstdError
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.files import TO_UTF8, check_regular
+from triplewise.tools.core.files import TO_UTF8, check_regular, numbered_lines
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, one_line
 from triplewise.tools.kg.labels import Name
+from triplewise.tools.kg.limits import TOO_LONG, LimitedText
 from triplewise.tools.kg.profile import BLANK, Profile, node_name
 from triplewise.tools.kg.protocol import is_datatype
 
@@ -43,8 +43,6 @@ DATABASES = (".sqlite", ".sqlite3", ".db", ".duckdb", ".csv", ".parquet")
 REMOTE_CONTEXT = "its @context is an address on the web, and none is fetched: write the context into the file"
 TEXT, LABELS = ".txt", ".tsv"
 COMPRESSIONS = (".gz", ".zst", ".bz2")
-LONGEST_LINE = 16 << 20  # bytes; the parser takes no longer term
-SHORTEN = "shorten the literal, or leave it out"
 QUESTIONS_IN = ("de", "fr", "es")  # besides English; their grammar words: `tools/linking/languages.yaml`
 
 # What is not UTF-8 is read as an escape that no format knows: its line is broken, the next ones are not.
@@ -204,12 +202,13 @@ class GraphReader:
         by_line = form in (ox.RdfFormat.N_TRIPLES, ox.RdfFormat.N_QUADS)
         if not by_line:
             stream.text.reconfigure(errors="strict")
-        source: Any = stream.text
-        parser = ox.parse(input=source, format=form, base_iri=None if by_line else base)
+        source = LimitedText(stream.text, form, stream.path)
+        parser = ox.parse(input=cast("Any", source), format=form, base_iri=None if by_line else base)
         last_line: int | None = -1
         while True:
             try:
                 for quad in parser:
+                    source.since_fact = 0
                     quad = without_blanks(quad, number)
                     is_lost = isinstance(quad.object, ox.NamedNode) and is_datatype(quad.object)
                     if is_lost and quad.predicate.value not in _OF_DATATYPES:
@@ -218,15 +217,15 @@ class GraphReader:
                         yield self.count(quad, stream)
             except MemoryError as error:  # a term that the parser's buffer does not hold
                 with opened(stream.path) as again:
-                    for _ in numbered_lines(again):  # raises where its line is as long
+                    for _ in numbered_lines(again.text, stream.path):  # raises where its line is as long
                         pass
-                message = f"a term of more than {LONGEST_LINE >> 20} MiB; {SHORTEN}"
-                raise DataError(message, stream.path) from error
+                raise DataError(TOO_LONG, stream.path) from error
             except UnicodeDecodeError as error:
                 raise DataError(f"not UTF-8; {TO_UTF8}", stream.path) from error
             except SyntaxError as error:
                 if error.lineno != last_line:
                     self._reject(stream.path, error.lineno, str(error.msg or error))
+                source.since_fact = 0
                 last_line = error.lineno
                 if error.lineno is None or "end of file" in str(error):
                     return
@@ -256,7 +255,7 @@ class GraphReader:
 
     def _lines(self, stream: Stream) -> Iterator[tuple[int, str]]:
         """Numbered lines of a text file that are not empty."""
-        for number, text in numbered_lines(stream):
+        for number, text in numbered_lines(stream.text, stream.path):
             if _NOT_UTF8 in text:
                 self._reject(stream.path, number, _NOT_UTF8)
             elif text.strip():
@@ -362,17 +361,6 @@ def opened(path: Path) -> Iterator[Stream]:
                 yield Stream(path, path.stat().st_size, raw, text)
     except (OSError, EOFError, zlib.error, ZstdError) as error:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
-
-
-def numbered_lines(stream: Stream) -> Iterator[tuple[int, str]]:
-    """The lines of a file with their numbers, from 1, without their ends. `DataError` for an endless one."""
-    for number in count(1):
-        if not (line := stream.text.readline(LONGEST_LINE)):
-            return
-        if len(line) == LONGEST_LINE:
-            message = f"a line of more than {LONGEST_LINE >> 20} MiB; {SHORTEN}"
-            raise DataError(message, stream.path, number)
-        yield number, line.rstrip("\r\n")
 
 
 def check_format(path: Path) -> None:

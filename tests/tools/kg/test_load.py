@@ -13,8 +13,9 @@ import pytest
 import zstandard
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import LONGEST_LINE
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg import open_kg, rdf
+from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.load import load_kg
 
 E = "http://e.example/"
@@ -227,9 +228,9 @@ def test_an_equal_load_takes_what_the_first_made(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["long.nt", "long.ttl"])
 def test_a_term_beyond_measure_is_named_with_its_line(tmp_path: Path, name: str) -> None:
-    literal = "x" * (rdf.LONGEST_LINE + 1_000_000)
+    literal = "x" * (LONGEST_LINE + 1_000_000)
     source = write(tmp_path / name, f'<{E}a> <{E}p> <{E}b> .\n<{E}a> <{E}p> "{literal}" .\n')
-    with pytest.raises(DataError, match=r"more than 16 MiB") as error:
+    with pytest.raises(DataError, match=r"longer than 16,777,216") as error:
         load_kg([source], tmp_path / "kg")
     assert error.value.line == 2
 

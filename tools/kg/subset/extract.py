@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import exclusive, write_json, writing
+from triplewise.tools.core.files import exclusive, numbered_lines, write_json, writing
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.load import CUTTING
@@ -356,7 +356,7 @@ def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[
     """
     entries = dict[tuple[str, ...], None]()  # the forms of an entity to try in order
     with rdf.opened(path) as stream:
-        for number, raw in rdf.numbered_lines(stream):
+        for number, raw in numbered_lines(stream.text, path):
             line = raw.strip()
             if not line.startswith("{"):
                 if line and not line.startswith("#"):
