@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from triplewise.graphs import around
 from triplewise.graphs.build import build_graph
 from triplewise.nodes.state import Answer, AnswerStatus
+from triplewise.tools.actions.toolset import whole
 from triplewise.tools.core.errors import TriplewiseError
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline
@@ -116,12 +117,15 @@ def with_errors(
     kind: type[Exception],
     form: Callable[[BaseModel], Any] = lambda result: result,
 ) -> Callable[..., Any]:
-    """Return a tool whose errors are of another kind, in their own words, and its result in another form."""
+    """Return a tool whose errors are of another kind, in their own words, and its result in another form.
+
+    Halves of surrogate pairs in its arguments become U+FFFD.
+    """
 
     @wraps(tool)
     def call(**arguments: Any) -> Any:
         try:
-            return form(tool(**arguments))
+            return form(tool(**{n: whole(v) if isinstance(v, str) else v for n, v in arguments.items()}))
         except TriplewiseError as error:
             raise kind(str(error)) from error
 

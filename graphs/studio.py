@@ -26,7 +26,7 @@ from starlette.types import Receive, Scope, Send
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.chat import build_chat
 from triplewise.graphs.presets import PRESETS
-from triplewise.nodes.context import RESOURCES, Context
+from triplewise.nodes.context import RESOURCES, Context, check_settings
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.core.addresses import LOOPBACK, host_of
 from triplewise.tools.core.configuration import NAME, configuration_file, read_section
@@ -59,6 +59,10 @@ def read_allowed() -> dict[str, dict[str, Any]]:
             if unknown := sorted(set(settings) - set(HARMLESS)):
                 message = f"[server.{setting}] {name}: unknown setting {unknown[0]!r}"
                 raise DataError(f"{message}{did_you_mean(unknown[0], HARMLESS)}", configuration_file())
+            try:
+                check_settings(settings)
+            except ConfigurationError as error:
+                raise DataError(f"[server.{setting}] {name}: {error}", configuration_file()) from None
             allowed.setdefault(setting, {})[name] = settings
     return allowed
 

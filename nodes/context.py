@@ -35,8 +35,16 @@ Percent: TypeAlias = Annotated[float, pydantic.Field(gt=0, le=100)]
 
 
 def _name_or_object(value: Any) -> Any:
-    if isinstance(value, int | float | bytes | list | tuple | set | dict):
+    if not isinstance(value, str | None) and type(value).__module__ in ("builtins", "datetime", "decimal"):
         raise ValueError("should be a name or an object of it")
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError(r"should be a name without \x00")
+    return value
+
+
+def _file_name(value: str) -> str:
+    if "\0" in value or any(len(part.encode("utf-8", "replace")) > 255 for part in value.split("/")):
+        raise ValueError(r"should be a name without \x00, of at most 255 bytes between slashes")
     return value
 
 
@@ -44,6 +52,7 @@ NameOrObject: TypeAlias = Annotated[
     Any, pydantic.WithJsonSchema({"type": "string"}), pydantic.AfterValidator(_name_or_object)
 ]
 """What names something; in Python, also the thing itself. Studio shows it as a text."""
+FileName: TypeAlias = Annotated[str, pydantic.AfterValidator(_file_name)]
 
 
 def _opt(default: Any, description: str) -> Any:
@@ -68,7 +77,7 @@ class Context:
         '"demo", a loaded folder, an RDF file, or the URL of an endpoint; several, databases among them, as '
         '"NAME=ONE + NAME=OTHER", in Python also as a list or a dictionary.',
     )
-    profile: str | None = _opt(None, "Profile name or YAML file; None infers it.")
+    profile: FileName | None = _opt(None, "Profile name or YAML file; None infers it.")
     model: NameOrObject = _opt(
         "embedded",
         '"embedded" (no key, no network), "openai:NAME" on any compatible server, or "provider:NAME" through '
@@ -83,14 +92,20 @@ class Context:
     max_reply_tokens: Count = _opt(1024, "Longest reply of the model, in tokens.")
     model_timeout: Seconds = _opt(60.0, "Seconds without an answer after which a try has failed.")
     model_retries: CountOrNone = _opt(4, "Further tries of a call, on 429, 5xx, time-outs and the like.")
-    encoder: str = _opt("embedded", 'Sentence encoder: "embedded", or a folder that `triplewise learn` made.')
+    encoder: FileName = _opt(
+        "embedded", 'Sentence encoder: "embedded", or a folder that `triplewise learn` made.'
+    )
     toolset: NameOrObject = _opt(None, "pyql, explore, symbolic, agentbench, or module:name of your own.")
-    prompt: str | None = _opt(None, "Prompt name or YAML file.")
-    guidelines: list[str] = _opt([], "Guideline YAML files tried before the shipped ones.")
-    seeds: str | None = _opt(None, 'Seed questions as JSON lines; None: those kept for the KG; "none": none.')
-    examples: str | None = _opt(None, 'Solved questions to show; None: those marked right; "none": none.')
+    prompt: FileName | None = _opt(None, "Prompt name or YAML file.")
+    guidelines: list[FileName] = _opt([], "Guideline YAML files tried before the shipped ones.")
+    seeds: FileName | None = _opt(
+        None, 'Seed questions as JSON lines; None: those kept for the KG; "none": none.'
+    )
+    examples: FileName | None = _opt(
+        None, 'Solved questions to show; None: those marked right; "none": none.'
+    )
     documents: NameOrObject = _opt(None, 'wiki_search reads a folder of text and HTML, or "wikipedia".')
-    facts: str | None = _opt(None, "SQLite file of facts read from documents; None is the KG's own.")
+    facts: FileName | None = _opt(None, "SQLite file of facts read from documents; None is the KG's own.")
     overlay: Literal["none", "accepted", "proposed"] = _opt("none", "Kept facts that queries see.")
     review: bool = _opt(False, "Stop and wait for a person's yes before a fact read is used.")
     seed_count: Count = _opt(5, "Closest seed questions that the planner reads.")
@@ -107,7 +122,9 @@ class Context:
     )
     model_confidence: bool = _opt(True, "Say how sure the answer of a model is, `unsure` below .5.")
     interactive: bool = _opt(False, "Where the answer is unsure, wait for a person to pick a reading.")
-    calibration: str | None = _opt(None, "File of `triplewise calibrate`; None: the graph's or the shipped.")
+    calibration: FileName | None = _opt(
+        None, "File of `triplewise calibrate`; None: the graph's or the shipped."
+    )
     relation_cut: Count = _opt(40, "Relations offered at once (QueryAgent, appendix B.3).")
     ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _opt(
         "sentence-transformers",
@@ -152,12 +169,7 @@ class Context:
                 setattr(self, setting.name, fspath(value))
             elif setting.name in RESOURCES:
                 setattr(self, setting.name, hide_secrets(value))
-        try:
-            _settings().model_validate(vars(self))
-        except pydantic.ValidationError as error:
-            wrong = error.errors()[0]
-            place, message = wrong["loc"][0], wrong["msg"].removeprefix("Value error, ").lower()
-            raise ConfigurationError(f"setting {place}: {message}, got {wrong['input']!r}") from None
+        check_settings(vars(self))
         if self.documents is not None and self.offline:
             fix = "name one, e.g. --model openai:gpt-4o-mini"
             raise ConfigurationError(f"documents are read by a language model: {fix}")
@@ -198,10 +210,23 @@ class Context:
         return next((name for name in names if isinstance(name, str) and name), type(value).__name__)
 
 
+def check_settings(given: Mapping[str, Any]) -> None:
+    """Raise `ConfigurationError` on the first of some settings that is not of its type."""
+    one = {
+        n: v for n, v in given.items() if n != "kg" or not isinstance(v, list | dict)
+    }  # several are joined
+    try:
+        _settings().model_validate(one)
+    except pydantic.ValidationError as error:
+        wrong = error.errors()[0]
+        place, message = wrong["loc"][0], wrong["msg"].removeprefix("Value error, ").lower()
+        raise ConfigurationError(f"setting {place}: {message}, got {wrong['input']!r}"[:500]) from None
+
+
 @cache
 def _settings() -> type[pydantic.BaseModel]:
     """Return the model that checks the settings of a context."""
-    hints: dict[str, Any] = {n: (h, ...) for n, h in get_type_hints(Context, include_extras=True).items()}
+    hints: dict[str, Any] = {n: (h, None) for n, h in get_type_hints(Context, include_extras=True).items()}
     strict = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True)
     settings: type[pydantic.BaseModel] = pydantic.create_model("Settings", __config__=strict, **hints)
     return settings

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from datetime import date
+from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
@@ -181,7 +181,7 @@ def read_config(path: Path | None = None) -> dict[str, Any]:
 
     Raises `DataError` where one cannot be read or maps no settings, `ConfigurationError` on an unknown one.
     """
-    from triplewise.nodes.context import Context
+    from triplewise.nodes.context import Context, check_settings
     from triplewise.tools.core.configuration import configuration_file, read_section
     from triplewise.tools.core.files import read_yaml
 
@@ -195,7 +195,12 @@ def read_config(path: Path | None = None) -> dict[str, Any]:
         for name, value in values.items():
             if name not in legal:
                 raise ConfigurationError.unknown(f"setting in {place}", name, legal)
-            if isinstance(value, date):
-                raise DataError(f"{name}: {value} is read as a date; write it in quotes", place)
+            if name == "preset" and not isinstance(value, str):
+                raise DataError(f"setting preset: should be a name, got {value!r}", place)
+            try:
+                check_settings({name: value})
+            except ConfigurationError as error:
+                hint = " (is read as a date; write it in quotes)" if isinstance(value, date | time) else ""
+                raise DataError(f"{error}{hint}", place) from None
         settings |= values
     return settings

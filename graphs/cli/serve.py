@@ -73,8 +73,10 @@ def mcp(
     # Standard output is the protocol's: what is printed meanwhile goes to stderr, as the server has it later.
     with redirect_stdout(sys.stderr):
         try:
+            import anyio
+
             from triplewise.graphs.assistant_tools import AssistantTools
-            from triplewise.graphs.mcp_server import mcp_server
+            from triplewise.graphs.mcp_server import mcp_server, serve_stdio
         except ModuleNotFoundError as error:
             message = f"this command needs {error.name}: pip install 'triplewise[mcp]'"
             raise ConfigurationError(message) from error
@@ -86,7 +88,7 @@ def mcp(
     else:
         if sys.stdin.isatty():
             say("speaking MCP on standard input and output, for the assistant that starts this command")
-        server.run()
+        anyio.run(serve_stdio, server)
 
 
 def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 import rdflib
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
@@ -105,6 +106,46 @@ async def use(server: Any) -> None:
 
 def test_over_standard_input_and_output() -> None:
     asyncio.run(use(StdioServerParameters(command=sys.executable, args=["-c", NOISY], env=dict(os.environ))))
+
+
+def test_what_is_no_message_is_answered_and_the_next_one_too() -> None:
+    """A client that sends half a character, or no JSON, gets an error with its id, and does not wait."""
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+
+    def call(id_: str, text: str) -> str:
+        asked = f'{{"name": "search", "arguments": {{"text": "{text}"}}}}'
+        return f'{{"jsonrpc": "2.0", "id": {id_}, "method": "tools/call", "params": {asked}}}'
+
+    sent = [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}),
+        '{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+        *(call("2", r"Tok\ud800yo"), call("3", r"\udfff"), call(r'"\ud800"', r"\ud800"), call("4", '"')),
+        *("[" * 60_000, call("5", "Tokyo")),
+    ]
+    command = [sys.executable, "-m", "triplewise.graphs", "serve", "mcp"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write("\n".join(sent) + "\n")
+        server.stdin.flush()
+        replies = [json.loads(server.stdout.readline()) for _ in range(7)]
+        server.stdin.close()
+    errors = [(r.get("id"), r["error"]["code"]) for r in replies if "error" in r]
+    assert errors == [(2, -32700), (3, -32700), ("\ufffd", -32700), (None, -32700), (None, -32700)]
+    (found,) = (r["result"] for r in replies if r.get("id") == 5)
+    assert "Q1490" in found["content"][0]["text"]
+
+
+@pytest.mark.parametrize("text", ["Tok\ud800yo", "\udfff", "\ude00\ud83d"])
+def test_half_characters_in_arguments_are_replaced(text: str) -> None:
+    given: dict[str, dict[str, str]] = {
+        "ask": {"question": f"Who wrote {text}?"},
+        "search": {"text": text},
+        "describe": {"entity": text, "about": text},
+        "query": {"sparql": f'ASK {{ ?x ?y "{text}" }}'},
+    }
+    for tool in triplewise.tools_for("demo"):
+        assert isinstance(tool.invoke(given[tool.name]), str)
 
 
 def test_over_http() -> None:
