@@ -167,6 +167,10 @@ class Context:
             value = getattr(self, setting.name)
             if isinstance(value, PathLike):
                 setattr(self, setting.name, fspath(value))
+            elif isinstance(value, str) and "\0" in value:
+                raise ConfigurationError(
+                    f"setting {setting.name}: a NUL, which no name has, got {value[:80]!r}"
+                )
             elif setting.name in RESOURCES:
                 setattr(self, setting.name, hide_secrets(value))
         check_settings(vars(self))

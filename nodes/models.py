@@ -285,7 +285,7 @@ class ChatModel:
         text, used = self._text(message), dict[str, Any](message.usage_metadata or {})
         is_cut = len(str(message.text)) > CHARACTERS * self._max_tokens
         counts = used.get("input_tokens", 0), used.get("output_tokens", 0)
-        if estimated := not (any(counts) and all(isinstance(n, int) and n >= 0 for n in counts)):
+        if estimated := not (any(counts) and all(isinstance(n, int) and 0 <= n < 2**53 for n in counts)):
             written = [message.model_copy(update={"content": text})]
             counts = count_tokens_approximately(sent, tools=tools), count_tokens_approximately(written)
         for block in _REASONING:

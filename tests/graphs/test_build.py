@@ -144,6 +144,7 @@ def test_unknown_names_list_the_legal_ones(wanted: dict[str, str], message: str)
         ({"kg": 5}, "kg: should be a name or an object"),
         ({"guidelines": [5]}, "guidelines: input should be a valid string"),
         ({"guidelines": "x.yaml"}, "guidelines: input should be a valid list"),
+        ({"seeds": "seeds\0.jsonl"}, "seeds: a NUL"),
     ],
 )
 def test_context_refuses_what_cannot_work(settings: dict[str, Any], message: str) -> None:
@@ -157,6 +158,7 @@ def test_context_refuses_what_cannot_work(settings: dict[str, Any], message: str
         ({"toolset": "hammer"}, "unknown toolset 'hammer'; choose one of: agentbench, explore, pyql"),
         ({"prompt": "sonnet"}, "unknown prompt 'sonnet'"),
         ({"documents": "/nowhere"}, "no such folder of documents"),
+        ({"encoder": "x" * 5_000}, "no encoder"),
     ],
 )
 def test_unknown_settings_are_told_when_they_are_used(

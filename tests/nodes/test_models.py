@@ -278,7 +278,10 @@ def test_parallel_tool_calls_are_forbidden_only_where_one_is_due(openai_server: 
     "settings",
     [
         {"report_usage": False},
-        {"replies": [{"text": "Vienna it is", "usage": {"prompt_tokens": -9, "completion_tokens": 4}}]},
+        *(
+            {"replies": [{"text": "Vienna it is", "usage": {"prompt_tokens": n, "completion_tokens": 4}}]}
+            for n in (-9, 10**40)
+        ),
     ],
 )
 def test_usage_is_estimated_where_none_can_be_believed(

@@ -19,6 +19,7 @@ from functools import cache
 from hashlib import blake2b
 from importlib import resources
 from itertools import groupby
+from os.path import isfile
 from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any
@@ -168,7 +169,7 @@ def open_encoder(name: str = EMBEDDED) -> Encoder:
     """Return an encoder, opened once. Raises `ConfigurationError` (unknown) or `DataError` (damaged)."""
     with _opening:
         if name not in _open:
-            if name != EMBEDDED and not (Path(name) / LEARNED).is_file():
+            if name != EMBEDDED and not isfile(Path(name, LEARNED)):
                 raise ConfigurationError(
                     f"no encoder {name!r}: give {EMBEDDED!r}, or a folder policy-N-... of `triplewise learn`"
                 )
