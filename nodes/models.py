@@ -255,7 +255,9 @@ class ChatModel:
             chat = self.chat
             bound: Any = chat.bind_tools(tools) if tools else chat
             try:
-                message: AIMessage = await bound.ainvoke(messages, **sent)
+                reply = await bound.ainvoke(messages, **sent)
+                # One of another role than the assistant's is the model's all the same.
+                message = reply if isinstance(reply, AIMessage) else AIMessage(reply.content)
             except ReplyTooLongError:
                 return AIMessage("", response_metadata={"finish_reason": "length"})
             except Exception as error:  # every provider's package has errors of its own

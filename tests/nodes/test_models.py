@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import subprocess
 import sys
@@ -395,6 +396,14 @@ def test_a_reply_without_end_is_cut_before_it_is_read(openai_server: Start, piec
     assert len(reply.text) <= 16 * 1024
     assert reply.truncated
     assert time.monotonic() - start < 10.0
+
+
+@pytest.mark.parametrize("role", ["user", "system", "banana", ""])
+def test_a_reply_of_another_role_is_the_models(openai_server: Start, role: str) -> None:
+    message = {"index": 0, "finish_reason": "stop", "message": {"role": role, "content": "Vienna"}}
+    body = {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [message]}
+    server = openai_server([{"body": json.dumps(body).encode()}])
+    assert model_on(server).reply(QUESTION).text == "Vienna"
 
 
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
