@@ -298,8 +298,12 @@ class ChatModel:
         # Anthropic and Ollama have other names for the finish reason.
         reasons = {str(message.response_metadata.get(f"{n}_reason")) for n in ("finish", "stop", "done")}
         longest = CHARACTERS * self._max_tokens
-        invalid = ((c["name"] or "", _clean((c["args"] or "")[:longest])) for c in message.invalid_tool_calls)
-        called = ((c["name"], _clean(json.dumps(c["args"], ensure_ascii=False))) for c in message.tool_calls)
+        invalid = (
+            (_clean(c["name"] or ""), _clean((c["args"] or "")[:longest])) for c in message.invalid_tool_calls
+        )
+        called = (
+            (_clean(c["name"]), _clean(json.dumps(c["args"], ensure_ascii=False))) for c in message.tool_calls
+        )
         return Reply(
             text=text[: min(ends)].rstrip() if ends else text,
             tool_calls=tuple((name, json.loads(arguments)) for name, arguments in called),

@@ -100,7 +100,9 @@ def _login(url: str) -> dict[str, str]:
     if parts.username is not None and parts.password != HIDDEN:
         return _basic(unquote(parts.username), unquote(parts.password or ""))
     for place in _places(url):  # what was given for the port comes first, whichever it is
-        if token := os.environ.get(_variable_name(place, "TOKEN")):
+        if token := os.environ.get(name := _variable_name(place, "TOKEN")):
+            if not (token.isascii() and token.isprintable()):
+                raise ConfigurationError(f"{name} has characters that no token has; copy it again")
             return {"Authorization": f"Bearer {token}"}
         if user := os.environ.get(_variable_name(place, "USER")):
             return _basic(user, _variable_of(url, "PASSWORD"))

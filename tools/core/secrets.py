@@ -21,7 +21,8 @@ REMEMBERED, FORMS = 256, 7  # Secrets that a process knows, forms of each; the l
 LOGGERS = ("httpx", "httpcore", "openai", "langchain_core", "triplewise")
 
 IN_URLS = (
-    re.compile(r"(\w:/{1,2}[^/?#\s:@]*:)([^/?#\s]*)(@)"),
+    # A password may hold what a URL does not allow; what may be a port and a path is none.
+    re.compile(r"(\w:/{1,2}[^/?#\s:@]*:)([^/?#\s]*|(?!\d+[/?#])[^@\s]{1,200})(@)"),
     re.compile(
         r"([?&][^=&#?\s]{0,64}(?:key|token|secret|passw|pwd|auth)[^=&#?\s]{0,64}=)([^&#\s]+)()", re.IGNORECASE
     ),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.core.addresses import split_url
+from triplewise.tools.core.addresses import login_headers, split_url
 from triplewise.tools.core.errors import ConfigurationError
 
 
@@ -24,6 +24,16 @@ def test_an_impossible_url_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         split_url(url)
     assert ":pw@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("token", ["t\u00f6k-12345", "tok\nInjected: 12345"])
+def test_a_token_that_no_header_can_hold_is_refused_unseen(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIPLEWISE_KG_EXAMPLE_TOKEN", token)
+    with pytest.raises(ConfigurationError, match="TRIPLEWISE_KG_EXAMPLE_TOKEN") as caught:
+        login_headers("http://kg.example/sparql")
+    assert "12345" not in str(caught.value)
 
 
 @given(st.text(alphabet="htps:/[]@.%0129abx☃ é\n", max_size=40).map("http://".__add__))

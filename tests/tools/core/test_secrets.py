@@ -52,6 +52,12 @@ def test_a_password_in_an_address_is_hidden_in_errors_though_nobody_named_it(sec
         assert f"={secret}" not in str(ConfigurationError(f"cannot read {address}"))
 
 
+@given(st.from_regex(r"[A-Za-z][A-Za-z0-9/?#%+-]{7,20}", fullmatch=True))
+def test_a_password_that_should_be_quoted_in_an_address_is_hidden_too(secret: str) -> None:
+    assert redact(f"no URL can be 'http://me:{secret}@host/x'") == "no URL can be 'http://me:***@host/x'"
+    assert hide_secrets("http://host:8000/path@x") == "http://host:8000/path@x"
+
+
 def test_what_a_server_answers_keeps_words_but_no_key() -> None:
     remember("oxford", "zq-S3cretKey+/9xYw==")
     answer = b'{"value": "oxford", "echo": "zq-S3cretKey+/9xYw=="}'
