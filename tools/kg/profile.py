@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from importlib import resources
+from os.path import isfile
 from pathlib import Path
 from typing import Any, ClassVar
 from typing import Literal as OneOf
@@ -302,7 +303,7 @@ def load_profile(name_or_path: str | Path | Profile) -> Profile:
     if isinstance(name_or_path, str) and name_or_path in profile_names():
         return _packaged_profile(name_or_path)
     path = Path(name_or_path)
-    if path.suffix in (".yaml", ".yml") or path.is_file():
+    if path.suffix in (".yaml", ".yml") or isfile(path):
         from triplewise.tools.core.files import read_text
 
         return parse_profile(read_text(path), path)

@@ -106,6 +106,8 @@ def test_mediators_and_exclusions() -> None:
 def test_unknown_profile_lists_the_legal_ones() -> None:
     with pytest.raises(ConfigurationError, match=r"'wikdata'.*dbpedia.*wikidata"):
         load_profile("wikdata")
+    with pytest.raises(ConfigurationError, match="unknown profile"):
+        load_profile("x" * 5_000)
 
 
 @pytest.mark.parametrize(
