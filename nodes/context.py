@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -167,10 +168,9 @@ class Context:
             value = getattr(self, setting.name)
             if isinstance(value, PathLike):
                 setattr(self, setting.name, fspath(value))
-            elif isinstance(value, str) and "\0" in value:
-                raise ConfigurationError(
-                    f"setting {setting.name}: a NUL, which no name has, got {value[:80]!r}"
-                )
+            elif isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
+                message = "a NUL or half a character, which no name has"
+                raise ConfigurationError(f"setting {setting.name}: {message}, got {value[:80]!a}")
             elif setting.name in RESOURCES:
                 setattr(self, setting.name, hide_secrets(value))
         check_settings(vars(self))

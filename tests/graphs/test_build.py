@@ -145,6 +145,7 @@ def test_unknown_names_list_the_legal_ones(wanted: dict[str, str], message: str)
         ({"guidelines": [5]}, "guidelines: input should be a valid string"),
         ({"guidelines": "x.yaml"}, "guidelines: input should be a valid list"),
         ({"seeds": "seeds\0.jsonl"}, "seeds: a NUL"),
+        ({"kg": "films\ud800.ttl"}, "kg: a NUL or half a character"),
     ],
 )
 def test_context_refuses_what_cannot_work(settings: dict[str, Any], message: str) -> None:
