@@ -28,7 +28,7 @@ from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.linking.linker import exists, link
 from triplewise.tools.linking.search import Match, node_types, search_kg
-from triplewise.tools.parsing.follow_up import Turn, with_names
+from triplewise.tools.parsing.follow_up import leans
 from triplewise.tools.pyql.text import read_iri
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.surroundings import closest_relations, facts_by_relation
@@ -147,8 +147,9 @@ class ServedGraph:
         try:
             if not state.linked:
                 near = search_kg(kg, words, encoder=encoder, limit=NEAR) if words else ()
-            for linked in state.linked[:ENTITIES]:
-                facts = facts_around(kg, encoder, linked.id, content or state.question, VALUES, HELD)
+            before = [value for turn in state.turns[:1] for value in turn.values]
+            for entity_id in ([linked.id for linked in state.linked] or before)[:ENTITIES]:
+                facts = facts_around(kg, encoder, entity_id, content or state.question, VALUES, HELD)
                 shown = tuple(r for r in facts.relations if r.id not in naming)
                 held += [facts.model_copy(update={"relations": shown, "notice": ""})] if shown else []
         except TriplewiseError:
@@ -164,9 +165,8 @@ class ServedGraph:
             cures.append(Cure.run("Names are found in any spelling once they are indexed", "index", source))
         if source and not state.linked:
             cures.append(Cure.run("See what the graph holds", "info", source))
-        turn = with_names(Turn(state.question, {e.mention: e.id for e in state.linked}), kg)
-        if turn.entities:
-            line = {"question": turn.question, "answers": ["..."], "entities": [*turn.entities][:1]}
+        if state.linked and not (state.turns and leans(state.question)):  # a seed question stands alone
+            line = {"question": state.question, "answers": ["..."], "entities": [state.linked[0].mention]}
             text = "Or answer two such questions in a file, a line of JSON each, and ask with --seeds FILE"
             cures.append(Cure(text=text, command=json.dumps(line, ensure_ascii=False)))
         return Held(words=words, entities=tuple(held), near=near, cures=tuple(cures))

@@ -1,8 +1,8 @@
-"""Wires a conversation: each message becomes a question that stands alone, which the machine answers.
+"""Wires a conversation: each message is a question to the machine, read with those before it.
 
 ```
-START → read ─┬─ a question → ask (the machine) → reply ─┬─ END
-              └─ why, show the query → END               └─ not answered: what else it may mean → ask
+START → read ─┬─ a question → ask (the machine) → reply → END
+              └─ why, show the query → END
 ```
 """
 
@@ -31,7 +31,7 @@ def build_chat(
     graph = StateGraph[Conversation, Context, Any, Any](Conversation, context_schema, input_schema=Messages)
     graph.add_node("read", read, destinations={"ask": "a question", END: "why, show the query"})
     graph.add_node("ask", build_graph(preset, context_schema=context_schema, **phases), input_schema=Input)
-    graph.add_node("reply", reply, destinations={"ask": "what else it may mean", END: "answered"})
+    graph.add_node("reply", reply, destinations={END: "answered"})
     graph.add_edge(START, "read")
     graph.add_edge("ask", "reply")
     compiled = graph.compile(checkpointer=with_types(checkpointer, Conversation), name="chat")

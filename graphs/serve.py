@@ -37,14 +37,13 @@ from triplewise.graphs.console import csv_text
 from triplewise.graphs.examples import example_questions
 from triplewise.graphs.page import render_docs, render_service
 from triplewise.graphs.trace import DOING, trace_of
-from triplewise.nodes.converse import KEPT, Conversation, Exchange, read
+from triplewise.nodes.converse import KEPT, Conversation, Exchange, read, turns_of
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.core.addresses import LOOPBACK, host_of
 from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
 from triplewise.tools.core.files import packaged
 from triplewise.tools.core.taught import keep
 from triplewise.tools.parsing.card import SchemaCard
-from triplewise.tools.parsing.follow_up import Rewrite, Turn, with_names
 from triplewise.tools.pyql.raw_sparql import run_query
 
 MOST_CHARACTERS, MOST_BYTES, MOST_ROWS = 2_000, 64_000, 1_000
@@ -175,8 +174,7 @@ class Service:
                 start: Any = Command(resume=str(given.get("pick", "0")))
             else:
                 earlier = () if given.get("alone") else self._talks.get(talk, ())
-                asked = await self._read(_question(given), earlier)
-                start = {"question": asked.question, "entities": dict(asked.entities)}
+                start = await self._read(_question(given), earlier)
             context = self.main.context.changed(interactive=True, review=False)
             async with self._turn():
                 stream = self._graph.astream(start, config, context=context, stream_mode=["tasks", "updates"])
@@ -206,50 +204,46 @@ class Service:
         answer, reading = state.answer, state.followed
         assert answer is not None, "a run that ends has an answer"
         is_read = reading is not None and reading.values == answer.values
-        entities = {e.mention: e.id for e in state.linked}
         self._runs[run] = {
             **{name: getattr(answer, name) for name in ("status", "confidence", "labels", "sparql")},
             "question": state.question,
             "answer": answer.values,
             "program": reading.program if reading is not None and is_read else state.program,
-            "entities": entities,
+            "entities": {e.mention: e.id for e in state.linked},
         }
         if len(self._runs) > HELD_RUNS:
             oldest = next(iter(self._runs))
             del self._runs[oldest]
             self._saver.delete_thread(oldest)
         if talk:
-            turn = with_names(Turn(state.question, entities), self.main.kg.session())
-            others = [e for e in self._talks.pop(talk, ()) if e.question != turn.question]
-            self._talks[talk] = (*others, Exchange(turn.question, dict(turn.entities), answer))[-KEPT:]
+            exchange = Exchange.of(state.question, answer, reading if is_read else None)
+            others = self._talks.pop(talk, ())
+            others = others[:-1] if others and others[-1].turn.question == state.question else others
+            self._talks[talk] = (*others, exchange)[-KEPT:]
             for oldest in list(self._talks)[:-HELD_RUNS]:
                 del self._talks[oldest]
 
-    async def _read(self, text: str, earlier: tuple[Exchange, ...]) -> Rewrite:
-        """Return what a message asks that may lean on earlier ones: of several readings the surest."""
+    async def _read(self, text: str, earlier: tuple[Exchange, ...]) -> dict[str, Any]:
+        """Return the input of a run: what a message asks, and the questions before it that it may lean on."""
         if not earlier:
-            return Rewrite(text, {})
+            return {"question": text}
         runtime = Runtime(context=self.main.settings)
         message = Conversation(messages=[HumanMessage(text)], exchanges=earlier)
         update: Any = (await asyncio.to_thread(read, message, runtime)).update
-        if "question" not in update:
-            if update["unclear"]:
-                raise HTTPException(400, update["messages"][0].text)
-            # Why, show the query: both are on the page.
-            return Rewrite(earlier[-1].question, earlier[-1].entities)
-        rewrites: list[Rewrite] = [Rewrite(update["question"], update["entities"]), *update["rewrites"]]
-        ranks = []
-        for asked in rewrites if len(rewrites) > 1 else ():
-            _, answer = await self._answer(asked.question, asked.entities)
-            ranks.append((answer.status == "answered", bool(answer.values), answer.confidence or 0.0))
-        return rewrites[ranks.index(max(ranks))] if ranks else rewrites[0]
+        if "question" in update:
+            return {"question": update["question"], "turns": update["turns"]}
+        if update["unclear"]:
+            raise HTTPException(400, update["messages"][0].text)
+        # Why, show the query: both are on the page.
+        return {"question": earlier[-1].turn.question, "turns": turns_of(earlier[:-1])}
 
-    async def _answer(self, question: str, entities: Mapping[str, str] | None = None) -> tuple[State, Answer]:
+    async def _answer(self, question: str) -> tuple[State, Answer]:
         """Return the state that a question ends in, and its answer."""
         context = self.main.context.changed(interactive=False, review=False)
         async with self._turn():
-            run = {"question": question, "entities": dict(entities or {})}
-            state = State.model_validate(await self._graph_alone.ainvoke(run, context=context))
+            state = State.model_validate(
+                await self._graph_alone.ainvoke({"question": question}, context=context)
+            )
         assert state.answer is not None, "a run that ends has an answer"
         return state, state.answer
 

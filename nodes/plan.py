@@ -145,7 +145,7 @@ def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
         known = env.seeds
         seeds = partial(seed_rules, kg=env.kg, seeds=known, count=context.seed_count) if known else None
         text = f"Is {question}" if is_claim else question
-        readings = read_question(text, env.kg, env.encoder, entities, seeds, context.plan_rules)
+        readings = read_question(text, env.kg, env.encoder, entities, seeds, context.plan_rules, state.turns)
         readings = tuple(r for r in readings if not is_claim or r.values in (("true",), ("false",)))
         if context.calibration is not None:
             calibration = calibration_for(env.kg, context.calibration)

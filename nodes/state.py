@@ -18,6 +18,7 @@ from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.rules import DroppedRule, Rule
 from triplewise.tools.core.terms import Triple
 from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.parsing.follow_up import Turn
 from triplewise.tools.parsing.reading import Reading
 
 T = TypeVar("T")
@@ -182,6 +183,7 @@ class Input(BaseModel):
 
     question: str = Field(description="The question, in plain language.")
     entities: dict[str, str | None] = Field({}, description="Mention -> id, or null to have it linked.")
+    turns: tuple[Turn, ...] = Field((), description="Questions before it that it may lean on, newest first.")
 
 
 Reducer: TypeAlias = Callable[[tuple[T, ...], Iterable[T] | None], tuple[T, ...]]
@@ -216,6 +218,7 @@ class State(BaseModel):
     entities: Annotated[dict[str, str | None], EphemeralValue] = Field(
         {}, description="Entities given by the caller, until they are linked."
     )
+    turns: tuple[Turn, ...] = Field((), description="Questions before it that it may lean on, newest first.")
     linked: tuple[LinkedEntity, ...] = Field((), description="Entities found in the question.")
     readings: tuple[Reading, ...] = Field((), description="What the question may mean, best first.")
     rules: tuple[Rule, ...] = Field((), description="Rules that a model is shown, best first (SymAgent 4.1).")
@@ -291,5 +294,5 @@ class Working(State):
 
 def fresh_state() -> dict[str, Any]:
     """Return the update that removes everything of an earlier question of the same thread."""
-    empty = State(question="").model_dump(exclude={"question", "entities"})
+    empty = State(question="").model_dump(exclude={"question", "entities", "turns"})
     return {**empty, **dict.fromkeys(REDUCERS), "usage": Usage()}

@@ -34,7 +34,7 @@ def asked_part(text: str) -> Asked:
         cores = [f"Is {_matched('claims', sentences[-2])}"]
     else:
         unframed = [(part, _without_frame(part)) for part in sentences]
-        cores = [core for part, core in unframed if core != part or _asks(part)]
+        cores = [core for part, core in unframed if core != part or asks(part)]
     content = [word for core in cores for word in tokens(core) if word not in lexicon().stop]
     if len(list(filter(None, cores))) != 1 or not content:
         return Asked(text)
@@ -51,7 +51,7 @@ def _matched(name: str, sentence: str, at_end: bool = False) -> str:
     return re.sub(pattern if at_end else f"^{pattern}", "", sentence, flags=re.IGNORECASE)
 
 
-def _asks(sentence: str) -> bool:
+def asks(sentence: str) -> bool:
     """Whether a sentence begins as a question or an order does, but for a preposition."""
     words = tokens(sentence)
     first = words[1:2] if {*words[:1]} & word_list("phrase_prepositions") else words[:1]

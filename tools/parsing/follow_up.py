@@ -1,307 +1,288 @@
-"""What a follow-up question asks, read from the questions and answers before it, without a language model.
+"""What a follow-up question leans on: how the questions before it were read.
 
-A word that stands for one thing keeps its place, and is an anchor of the question: the entity that the last
-question asked for or was about, of the kind that the word tells ("Where was she born?", she: Ada Lovelace).
-Otherwise the question before is asked again with a constituent replaced or added ("And of Italy?", "Only
-those after 1950", "How many?", "When?"). The words that tell are data (`follow_up` in `lexicon.yaml`).
+What a question asked for, and the things that it was about, are anchors of the next one: at its pronouns, at
+"the", and at a token behind its last word, which stands for what is not said ("And when?"). A question that
+is only a part stands in the last query tree in place of the part of its kind ("And of Italy?"). Chart and
+weights decide which of it is meant. The words that tell are data (`follow_up` in `lexicon.yaml`).
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from triplewise.tools.core.names import normalise
-from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.vocabulary import find_classes
-from triplewise.tools.language.lexicon import lexicon, section, word_list
-from triplewise.tools.linking.linker import LinkedEntity, kind_of, link
-from triplewise.tools.linking.search import node_types
-from triplewise.tools.parsing.similarity import thresholds_of, words_encoder
-from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.language.framing import asks
+from triplewise.tools.language.lexicon import lexicon, section
+from triplewise.tools.language.text import tokens
+from triplewise.tools.parsing import query as q
+from triplewise.tools.parsing.denotation import Denotation, denotation, members
+from triplewise.tools.parsing.derivation import Category, Derivation, Features, f
+from triplewise.tools.parsing.facts import term_of
+from triplewise.tools.parsing.index import GraphIndex
+
+if TYPE_CHECKING:
+    from triplewise.tools.parsing.question import Question
 
 Purpose = Literal["question", "proof", "query"]
+PROVENANCE = "what was asked before"  # of readings that lean on it
 REMEMBERED = 3  # questions back that a word may refer to
-REWRITES = 4  # most questions that a message is read as
-_VERB = r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)\b"
+NAMED = ("person", "thing", "place", "several")  # kinds of words that need something before them
+ONLY = ("only", "just")  # what begins a message that keeps some of the answers
+STANDING = ("entity", "literal", "value", "class")  # kinds of parts that stand for one of their kind
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A question of a conversation, as it stands alone, and its answer; `entities`: mention -> id."""
+    """A question that was asked, its query tree (`write_tree`; "" where it has none), its answer, and what
+    its confidence was computed from."""
 
     question: str
-    entities: Mapping[str, str]
+    tree: str = ""
     values: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
+    evidence: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """A question that stands alone, with its entities: mention -> id; {} has them linked."""
-
-    question: str
-    entities: Mapping[str, str]
-
-
-class _Reference(NamedTuple):
-    """A word that stands for a person, thing, place, set of answers, or any; "her" may be a possessive."""
-
-    match: re.Match[str]
-    kind: str
-    possessive: bool
+def purpose_of(message: str) -> Purpose:
+    """Return whether a message asks for the proof or the query of the answer before, else "question"."""
+    text = _opened(message).strip(" ?.!,")
+    found = (of for of in ("proof", "query") if re.fullmatch(section("follow_up")[of], text, re.IGNORECASE))
+    return cast(Purpose, next(found, "question"))
 
 
-class _Antecedent(NamedTuple):
-    """What a word may stand for: a text, its names -> ids, whether it is many."""
-
-    text: str
-    entities: Mapping[str, str]
-    many: bool = False
-
-
-def alone(question: str, known: Mapping[str, str], kg: KnowledgeGraph, encoder: Encoder) -> Rewrite:
-    """Return a question that stands alone: names in it that are known keep their ids, others are linked."""
-    question = question.strip(" ?.!") + "?"
-    question = question[0].upper() + question[1:]
-    spans: dict[tuple[int, int], str] = {}
-    for name in sorted(known, key=len, reverse=True):
-        match = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", question)
-        if match and not any(a < match.end() and match.start() < b for a, b in spans):
-            spans[match.span()] = name
-    linked = link(question, kg, encoder=encoder) if spans else ()
-    others = {e.mention: e.id for e in linked if not any(a < e.end and e.start < b for a, b in spans)}
-    return Rewrite(question, {**{name: known[name] for name in spans.values()}, **others})
+def without_opening(message: str) -> tuple[str, float]:
+    """Return a message without "and", "what about"; and how much it is a question of its own, 0 to 1."""
+    text = _opened(message)
+    words, is_opened = tokens(text), text != message.strip()
+    refers = _refers(words)
+    size = sum(word not in lexicon().stop for word in words)
+    if asks(text):
+        own = 0.0 if not refers and size < 2 else 0.25 if is_opened else 1.0
+    else:
+        own = float(size > 2 and not (refers or is_opened or words[0] in ONLY))
+    return text or message, own
 
 
-def with_names(turn: Turn, kg: KnowledgeGraph) -> Turn:
-    """Return a turn with the name of what a word in its question stands for in the place of the word."""
-    question, entities = turn.question, dict(turn.entities)
-    for mention, id_ in turn.entities.items():
-        reference, iri = _reference(mention), kg.profile.expand(id_)
-        place = re.search(rf"(?<!\w){re.escape(mention)}(?!\w)", question)
-        if reference and reference.match[0] == mention and iri is not None and place:
-            name = kg.labels([iri]).get(iri, id_)
-            question = _replace(question, reference._replace(match=place), _Antecedent(name, {name: id_}))
-            entities = {name if m == mention else m: i for m, i in entities.items()}
-    return replace(turn, question=question, entities=entities)
+def leans(message: str) -> bool:
+    """Return whether a message may lean on earlier ones: a part of a question, or one with a reference."""
+    return without_opening(message)[1] < 1 or _refers(tokens(message))
 
 
-class FollowUp:
-    """A message after some turns, oldest first; `unclear` is one before it that lacked a name."""
-
-    def __init__(
-        self, message: str, turns: Sequence[Turn], kg: KnowledgeGraph, encoder: Encoder, unclear: str = ""
-    ) -> None:
-        self._kg, self._encoder, self.unclear = kg, encoder, unclear
-        self._turns, self.message = list(turns[-REMEMBERED:])[::-1], " ".join(message.split())
-        opening = _match("opening", self.message)
-        self._text = self.message[opening.end() if opening else 0 :].strip(" ?.!,")
-        self._phrase = _match("phrase", self._text)  # the words that ask, and what follows them
-        self._rest = self._text[self._phrase.end() if self._phrase else 0 :].strip()
-        linked = link(self._text, kg, encoder=encoder) if self._text else ()
-        self._names = [e for e in sorted(linked, key=lambda e: e.start) if self._is_name(e)]
-        found, low = _reference(self._text), [*self._text.lower().split(), ""]
-        is_named = found and found.kind != "set" and any(e.end <= found.match.start() for e in self._names)
-        self.reference = None if is_named else found  # its word that stands for something
-        first = low[1] if _is_preposition(low[0]) else low[0]
-        # A question or an order of its own, no fragment of one.
-        self._is_clause = first in word_list("asking") | word_list("orders") or low[0] in word_list("verbs")
-        self.purpose: Purpose = "question"  # or the proof or the query of the answer before
-        if turns and (_whole("proof", self._text) or _whole("query", self._text)):
-            self.purpose = "proof" if _whole("proof", self._text) else "query"
-        is_part = bool(opening) and _is_preposition(self._rest)  # "and which of Italy?" leans on the last one
-        self.is_alone = self._is_clause and bool(self._names) and not (self.reference or is_part)
-
-    @property
-    def rewrites(self) -> tuple[Rewrite, ...]:
-        """Questions that the message may mean, the likeliest first; () where nothing tells."""
-        if self.unclear and self._names and not self._is_clause and (lacking := _reference(self.unclear)):
-            name = self._names[0]
-            named = _Antecedent(name.mention, {name.mention: name.id})
-            return (self._rewrite(_replace(self.unclear, lacking, named), named.entities),)
-        distinct: dict[str, Rewrite] = {}
-        for rewrite in self._readings():
-            distinct.setdefault(rewrite.question.casefold(), rewrite)
-        return tuple(distinct.values())[:REWRITES]
-
-    def _readings(self) -> Iterator[Rewrite]:
-        turns, reference, is_bare = self._turns, self.reference, _whole("empty", self._rest)
-        if reference is None and (self.is_alone or not turns):
-            if turns or self._phrase is None or not is_bare:
-                yield self._rewrite(self.message)
-            return
-        if turns:
-            yield from self._of_previous(turns[0], turns[0].question.rstrip(" ?.!"), is_bare)
-        if reference is not None:
-            for antecedent in self._antecedents(reference.kind):
-                text, entities = _replace(self._text, reference, antecedent), antecedent.entities
-                if not antecedent.many and len(entities) == 1:  # the word stays, and is the entity
-                    text, entities = self._text, {reference.match[0]: next(iter(entities.values()))}
-                yield self._rewrite(text if self._is_clause else f"What is {text}", entities)
-        elif self._is_clause and not (self._phrase and is_bare):
-            yield from self._about_topic()
-
-    def _of_previous(self, turn: Turn, previous: str, is_bare: bool) -> Iterator[Rewrite]:
-        """Yield the question before with a part replaced or added; bare is "how many are there"."""
-        among, only = _match("among", self._text), _match("only", self._text)
-        if self._phrase and not self._names and (is_bare or not (self.reference or " " in self._rest)):
-            yield from self._asking(previous, self._phrase.group(), "" if is_bare else self._rest)
-        elif among and len(turn.values) > 1:
-            joined = f"{previous} and {self._text[among.end() :]}"
-            yield self._rewrite(re.sub(r"^how many\b", "Which", joined, flags=re.IGNORECASE))
-        elif not self._is_clause or _is_preposition(self._rest):
-            condition = re.sub(r" ones?$", "", self._text[only.end() if only else 0 :])
-            low = condition.lower()
-            sides = ("more", "less", "at_least", "at_most", "before", "after")
-            compares = any(low.startswith(f"{w} ") for side in sides for w in section("operators")[side])
-            if only or compares:
-                is_plain = compares or low.split(" ")[0].endswith("ed") or _is_preposition(low)
-                yield self._rewrite(f"{previous}{' ' if is_plain else ' and are '}{condition}")
-            yield from self._parallel(turn, previous, self._rest)
-
-    def _asking(self, previous: str, phrase: str, noun: str) -> Iterator[Rewrite]:
-        """Yield the question before, asking for something else: how many, when, in which year."""
-        if (asked := _match("phrase", previous)) is None:
-            return
-        rest = previous[asked.end() :].strip()
-        bare = re.match(rf"(?!{_VERB})(\S+) (.+)", rest)
-        if bare and asked.group().split()[-1].lower() in ("which", "what", "many"):
-            noun, rest = noun or bare[1], bare[2]
-        yield self._rewrite(" ".join(f"{phrase} {noun} {rest}".split()))
-
-    def _parallel(self, turn: Turn, previous: str, part: str) -> Iterator[Rewrite]:
-        """Yield the question before about what the message names, or of its topic what the message names."""
-        if self._names:
-            name = self._names[0]
-            known = {name.mention: name.id}
-            words = re.findall(r"[^\W\d]+", part.replace(name.mention, " ").lower())
-            if not lexicon().stop.issuperset(words) and not self._is_clause:
-                yield self._rewrite(f"What is {part}", known)
-            for mention in [m for m in turn.entities if m in turn.question][:2]:
-                yield self._rewrite(turn.question.replace(mention, name.mention, 1), known)
-            if _is_preposition(part):
-                yield self._rewrite(f"{previous} {part}", known)
-        elif self.reference is None:
-            for antecedent in self._topics if part else ():
-                yield self._rewrite(f"What is {part} of {antecedent.text}", antecedent.entities)
-        elif self.reference.possessive and not re.match(rf"(?:what|who) {_VERB}", previous.lower()):
-            # "Where was Goethe born? And his wife?" asks for her birthplace.
-            for antecedent in self._antecedents(self.reference.kind):
-                text = _replace(part, self.reference, antecedent)
-                for mention in set(antecedent.entities) & set(turn.entities):
-                    yield self._rewrite(previous.replace(mention, text, 1), antecedent.entities)
-
-    def _about_topic(self) -> Iterator[Rewrite]:
-        """Yield a question that names nothing: with "the book" for one, as it is, and about each topic."""
-        text, end = self._text, len(self._text)
-        if definite := re.search(r"\bthe ([^\W\d]+)\b(?! of\b)", text):
-            noun, end = definite[1].lower().removesuffix("s"), definite.end()
-            same = {noun, *(w for words in section("things").values() if noun in words for w in words)}
-            for antecedent in self._antecedents("any"):
-                if not same.isdisjoint(
-                    label for i in antecedent.entities.values() for label in self._types(i)
-                ):
-                    named = f"{text[: definite.start()]}{antecedent.text}{text[end:]}"
-                    yield self._rewrite(named, antecedent.entities)
-        yield self._rewrite(self.message)
-        for antecedent in self._topics:
-            yield self._rewrite(f"{text[:end]} of {antecedent.text}{text[end:]}", antecedent.entities)
-
-    @property
-    def _topics(self) -> list[_Antecedent]:
-        """What the question before was about, then its answer where it is one entity."""
-        asked = self._turns[0].entities if self._turns else {}
-        return sorted(self._antecedents("any"), key=lambda a: a.text not in asked)
-
-    def _antecedents(self, kind: str) -> Iterator[_Antecedent]:
-        """Yield what a word may stand for: the last answer, what was asked about, the same of turns before.
-
-        Nothing where several things that were asked about fit equally.
-        """
-        for turn in self._turns:
-            nodes = [(x, v) for v, x in zip(turn.values, turn.labels, strict=True) if self.is_node(v)]
-            if len(nodes) > 1 and kind == "set":
-                text, count = turn.question.rstrip(" ?.!"), 0  # as a noun phrase: "the moons that orbit Mars"
-                for pattern, phrase in section("follow_up")["noun_phrases"]:
-                    if not count:
-                        text, count = re.subn(f"^{pattern}", phrase, text, flags=re.IGNORECASE)
-                yield _Antecedent(text, turn.entities, True)
-                return
-            topics = [pair for pair in turn.entities.items() if not self._is_class(pair[0])]
-            fitting = list[_Antecedent]()
-            for name, id_ in [*(nodes if len(nodes) == 1 else ()), *topics]:
-                kinds = self._kinds(id_)
-                is_apt = not kinds.isdisjoint((kind, "")) if kind in ("person", "place") else True
-                if is_apt and not (kind == "thing" and "person" in kinds):
-                    fitting.append(_Antecedent(name, {name: id_}))
-            if kind not in ("set", "any") and len(fitting) > 1 and len(nodes) != 1:
-                return
-            yield from fitting
-
-    def _types(self, id_: str) -> list[str]:
-        iri = self._kg.profile.expand(id_)
-        return [text.lower() for text in (node_types(self._kg, [iri]).get(iri, ()) if iri else ())]
-
-    def _kinds(self, id_: str) -> set[str]:
-        """Return the kinds of an entity whose prototype words are nearest to its classes; "" for no other."""
-        if not (nouns := self._types(id_)):
-            return {""}
-        prototypes = [(kind, word) for kind, words in section("things").items() for word in words]
-        least, encoder = thresholds_of(self._encoder).named, words_encoder(self._encoder)
-        cosines = encoder.encode(nouns) @ encoder.encode([word for _, word in prototypes]).T
-        return {prototypes[row.argmax()][0] if row.max() >= least else "" for row in cosines}
-
-    def _is_class(self, mention: str) -> bool:
-        return mention == mention.lower() and bool(find_classes(self._kg, mention))
-
-    def _is_name(self, entity: LinkedEntity) -> bool:
-        """Return whether a mention names what a message is about, and no class or common word."""
-        is_exact = entity.candidates[0].kind in ("exact", "alias") or entity.mention != entity.mention.lower()
-        words = normalise(entity.mention).split()
-        is_rare = any(kind_of(word, self._text, self._kg.profile) == "other" for word in words)
-        return is_exact and is_rare and not self._is_class(entity.mention)
-
-    def is_node(self, value: str) -> bool:
-        """Return whether an answer is an entity; where ids are names, any text would pass for one."""
-        iri, index = self._kg.profile.expand(value), self._kg.index
-        if iri is None or index is None:
-            return iri is not None and bool(self._kg.labels([iri]))
-        return index.node(iri) is not None
-
-    def _rewrite(self, question: str, entities: Mapping[str, str] | None = None) -> Rewrite:
-        """Return a question that stands alone, with the entities of the conversation as they were."""
-        known = {m: i for turn in reversed(self._turns) for m, i in turn.entities.items()}
-        return alone(question, {**known, **(entities or {})}, self._kg, self._encoder)
+def lacks(message: str) -> str | None:
+    """Return the word of a message that stands for something earlier, "" where all its words say nothing
+    alone, None where it needs nothing."""
+    words = tokens(_opened(message))
+    reference = next((word for i, word in enumerate(words) if _kind(words, i) in NAMED), None)
+    return "" if reference is None and lexicon().stop.issuperset(words) else reference
 
 
-def _is_preposition(text: str) -> bool:
-    """Return whether a text begins with a preposition that may stand before a wh-word."""
-    return text.lower().split(" ")[0] in word_list("phrase_prepositions")
+def _opened(message: str) -> str:
+    """A message without what it begins with and says nothing."""
+    text = " ".join(message.split())
+    opening = re.match(section("follow_up")["opening"], text, re.IGNORECASE)
+    return text[opening.end() if opening else 0 :]
 
 
-def _match(name: str, text: str) -> re.Match[str] | None:
-    """Return what a text begins with of an expression of the lexicon."""
-    return re.match(section("follow_up")[name], text, re.IGNORECASE)
+def _refers(words: Sequence[str]) -> bool:
+    """Whether a word refers to something earlier; "that" of a relative clause is taken for one."""
+    return any(_kind(words, i) not in ("", "the") for i in range(len(words)))
 
 
-def _whole(name: str, text: str) -> bool:
-    return re.fullmatch(section("follow_up")[name], text, re.IGNORECASE) is not None
+def _kind(words: Sequence[str], i: int) -> str:
+    """What a word stands for, as the lexicon has it; "" where it refers to nothing."""
+    references = section("follow_up")["references"].items()
+    kind = next((kind for kind, of in references if words[i] in of.split()), "")
+    is_there = words[i] == "there" and words[i - 1 : i] in (["is"], ["are"], ["was"], ["were"])
+    is_empty = words[i + 1 : i + 2] == ["of"] or (kind == "the" and i + 1 == len(words))
+    return "" if is_there or is_empty else kind
 
 
-def _reference(text: str) -> _Reference | None:
-    """Return the first word that stands for something."""
-    for pattern, kind, possessive in section("follow_up")["references"]:
-        if match := re.search(rf"\b{pattern}(?!\w)", text, re.IGNORECASE):
-            return _Reference(match, kind, bool(possessive))
-    return None
+# --- trees as text ------------------------------------------------------------------------------------------
 
 
-def _replace(text: str, reference: _Reference, antecedent: _Antecedent) -> str:
-    """Return a text with a reference replaced; of many things "their X" is "the X of" them."""
-    start, end = reference.match.span()
-    if reference.possessive and antecedent.many:
-        return f"{text[:start]}the{text[end:]} of {antecedent.text}"
-    return f"{text[:start]}{antecedent.text}{chr(39) + 's' if reference.possessive else ''}{text[end:]}"
+def write_tree(tree: q.Query, index: GraphIndex) -> str:
+    """Return a query tree as JSON with the terms of the graph, which any index of it can read."""
+
+    def plain(name: str, value: Any) -> Any:
+        if isinstance(value, q.Tree):
+            return [type(value).__name__, *(plain(n, getattr(value, n)) for n in type(value).__slots__)]
+        if name == "nodes":
+            return sorted(index.terms[node].n3() for node in value)
+        if name == "path":
+            return [[[(iri.value, ahead) for iri, ahead in index.rels[r].path], way] for r, way in value]
+        return _class_key(index, value) if name == "cls" else value
+
+    return json.dumps(plain("", tree), ensure_ascii=False)
+
+
+def read_tree(text: str, index: GraphIndex) -> q.Query | None:
+    """Return the query tree that a text stands for; None where the index lacks a part of it."""
+    numbers = {relation.path: relation.i for relation in index.rels}
+    classes = {_class_key(index, c): c for c in range(len(index.classes))}
+
+    def read(name: str, value: Any) -> Any:
+        if name == "nodes":
+            return frozenset(index.numbers_of[term_of(n3.encode())] for n3 in value)
+        if name == "path":
+            steps = ((tuple((IRI(r), ahead) for r, ahead in edges), way) for edges, way in value)
+            return tuple((numbers[edges], way) for edges, way in steps)
+        if name == "cls":
+            return classes[value]
+        if isinstance(value, list):
+            made = getattr(q, value[0])
+            return made(*(read(n, part) for n, part in zip(made.__slots__, value[1:], strict=True)))
+        return value
+
+    try:
+        return cast(q.Query, read("", json.loads(text))) if text else None
+    except KeyError:
+        return None
+
+
+def _class_key(index: GraphIndex, cls: int) -> str:
+    of = index.classes[cls]
+    return of.iri.value if of.iri is not None else " ".join(of.names)
+
+
+# --- what was asked before, as anchors ----------------------------------------------------------------------
+
+
+def ground_earlier(question: Question) -> None:
+    """Add what was asked before as anchors, wherever a question may refer to it."""
+    index, places = question.index, _places(question)
+    person, place = (question.vocabulary.classes_like(lexicon().kinds[word]) for word in ("who", "where"))
+    like = {"person": person, "thing": -person, "place": place}
+    topics = [p.nodes for _, tree in question.earlier for p in q.parts_of(tree) if isinstance(p, q.Nodes)]
+    left_out = frozenset[int]().union(*topics) if question.other_cue else frozenset()
+    for back, (turn, tree) in enumerate(question.earlier):
+        found: dict[frozenset[int], tuple[q.Set, str]] = {}
+        for query, role in _antecedents(turn, tree, index):
+            if (nodes := members(query, index)) and not any(index.is_literal[node] for node in nodes):
+                found.setdefault(nodes, (query, role))
+        for nodes, (query, role) in found.items():
+            is_one, classes = len(nodes) == 1, sorted(index.sig(nodes))
+            for start, end, kind in places:
+                if kind == "the" and not is_one:  # "the rivers" are all
+                    continue
+                fits = like[kind][classes] if kind in like else ()
+                features = f(
+                    ana=1, ana_named=kind in NAMED, ana_unsaid=kind == "unsaid", ana_back=back,
+                    ana_topic=role == "topic" and kind not in ("the", "unsaid"), ana_base=role == "base",
+                    ana_unsaid_answer=role == "answer" and kind == "unsaid" and is_one,
+                    ana_set=not is_one, ana_noun=end - start > 1,
+                    ana_number=kind not in ("the", "unsaid", "place") and (kind == "several") == is_one,
+                    ana_alike=max(map(float, fits), default=0.0),
+                    ana_clause=question.clause * (kind == "unsaid"), ent_exact=is_one and kind != "the",
+                )  # fmt: skip
+                one = q.Nodes(nodes) if is_one else query
+                mentions = left_out | nodes if is_one else left_out
+                question.add(
+                    Category.SET, (start, end), features, kind="entity" if is_one else "and", query=one,
+                    mentions=mentions,
+                )  # fmt: skip
+
+
+def _places(question: Question) -> list[tuple[int, int, str]]:
+    """Where a question may refer to something: words, with a noun that the graph may not know ("that man"),
+    and the token behind the last word, which stands for what is not said."""
+    words, last = question.words[:-1], question.n - 1
+    classes = (a for a in question.of_kind("class") if question.index.classes[a.meaning].iri)
+    nouns = {a.end for a in classes if a.features[0][0] in ("cls_exact", "cls_head")}
+    kinds = [(i, _kind(words, i)) for i in range(last)]
+    # "rivers that flow": no reference
+    said = [(i, i + 1, kind) for i, kind in kinds if kind and not (words[i] == "that" and i in nouns)]
+    question.pronouns.update(i for i, _, kind in said if kind != "the")
+    pointing = (place for place in said if words[place[0]] in ("this", "that", "these", "those"))
+    named = [(i, j + 1, kind) for i, j, kind in pointing if j < last and question.content(j, j + 1)]
+    return [*said, *named, (last, last + 1, "unsaid")]
+
+
+def _antecedents(turn: Turn, tree: q.Query | None, index: GraphIndex) -> Iterator[tuple[q.Set, str]]:
+    """What a word may stand for: what a question asked for ("answer"), what that was chosen from ("base"),
+    and what it was about ("topic")."""
+    iris = [index.profile.expand(value) for value in turn.values]
+    if len(iris) == 1 and iris[0] in index.numbers_of:
+        yield q.Nodes(frozenset([index.numbers_of[iris[0]]])), "answer"
+    whole = tree.of if isinstance(tree, q.Count) else tree
+    if whole is not None and not isinstance(whole, q.Count | q.Exists | q.Aggregate | q.Grouped):
+        yield whole, "answer"
+    for part in q.parts_of(tree):
+        if isinstance(part, q.Nodes):
+            yield part, "topic"
+        elif isinstance(part, q.Extremal | q.ExtremalAggregate):
+            yield part.of, "base"
+
+
+def leans_on(features: Mapping[str, float], turns: Sequence[Turn]) -> Turn | None:
+    """Return the turn whose tree, or a part of it, is in a reading with such features."""
+    back = int(features.get("ell_back", 0.0) + features.get("ana_back", 0.0))
+    is_part = any(features.get(name) for name in ("ell", "ana_like", "ana_set"))
+    return turns[min(back, len(turns) - 1)] if turns and is_part else None
+
+
+def likeness(question: Question, derivation: Derivation) -> Features:
+    """How a reading goes with the question before: whether "only" keeps some of its answers, and how like the
+    relation asked for is where no word tells it ("Where was X born? And when?")."""
+    trees = [tree for _, tree in question.earlier]
+    if not trees or trees[0] is None or derivation.category is not Category.SET:
+        return []
+    if question.words[0] in ONLY:
+        last = denotation(trees[0], question.index)
+        return f(ana_only=isinstance(last, frozenset) and derivation.nodes < last)
+    asked, before = _asked(derivation.query), [_asked(tree) for tree in trees]
+    if asked is None or asked in before or question.content(0, question.n):
+        return []
+    if before[0] is None or lexicon().kinds.keys().isdisjoint(question.words):
+        return f(ana_guess=1)
+    vectors = question.index.vectors([question.index.rels[r].names[0] for r in (asked, before[0])])
+    return f(ana_like=float(vectors[0] @ vectors[1]))
+
+
+def _asked(tree: q.Query | None) -> int | None:
+    """The relation whose values a tree asks for."""
+    return next((part.path[-1][0] for part in q.parts_of(tree) if isinstance(part, q.Image)), None)
+
+
+# --- a part of a question in place of one of the last -------------------------------------------------------
+
+
+def instead(question: Question, part: Derivation) -> Iterator[tuple[Features, q.Query, Denotation]]:
+    """The trees of the questions before with a part in place of what is of its kind: an entity of an entity
+    of its class, a class of a class, a value of a value."""
+    names = {name for name, _ in part.all_features()}
+    if part.category is not Category.SET or "ana_unsaid" in names:
+        return
+    if part.kind not in STANDING and "ana_named" not in names:
+        return
+    index = question.index
+    outside = question.skips(0, part.start) + question.skips(part.end, question.n)
+    for back, (_, tree) in enumerate(question.earlier):
+        for old in q.parts_of(tree):
+            if _is_alike(old, part, index) and old != part.query:
+                new = cast(q.Query, _put(tree, old, part.query))
+                found = denotation(new, index)
+                if found != frozenset() or part.kind == "entity":
+                    features = f(ell=1, ell_back=back, ell_clause=question.clause, empty=found == frozenset())
+                    yield outside + features, new, found
+
+
+def _is_alike(old: q.Tree, part: Derivation, index: GraphIndex) -> bool:
+    match old, part.query:
+        case (q.Members(), q.Members()) | (q.Number(), q.Number()):
+            return True
+        case q.Nodes(nodes), new if not isinstance(new, q.Members | q.Number):
+            classes = (index.members(c) for c in index.sig(nodes) | index.sig(part.nodes))
+            return any(not of.isdisjoint(nodes) and not of.isdisjoint(part.nodes) for of in classes)
+    return False
+
+
+def _put(tree: Any, old: q.Tree, new: Any) -> Any:
+    """A tree with one of its parts replaced."""
+    if tree == old:
+        return new
+    if not isinstance(tree, q.Tree):
+        return tree
+    return type(tree)(*(_put(getattr(tree, name), old, new) for name in type(tree).__slots__))

@@ -15,10 +15,11 @@ from triplewise.tools.core.names import BRACKETS, QUOTES, marked
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import singulars
 from triplewise.tools.language.lexicon import grammar_of, lexicon
-from triplewise.tools.language.text import singular, tokenise
+from triplewise.tools.language.text import Token, singular, tokenise
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.denotation import denotation
 from triplewise.tools.parsing.derivation import Category, Derivation, Features
+from triplewise.tools.parsing.follow_up import Turn, read_tree, without_opening
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import Query
 from triplewise.tools.parsing.vocabulary import Vector, Vocabulary
@@ -47,10 +48,22 @@ class Question:
     relations, with their names read backwards ("child of" for parent), and with all classes.
     """
 
-    def __init__(self, text: str, index: GraphIndex, linked: Sequence[LinkedEntity] | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        index: GraphIndex,
+        linked: Sequence[LinkedEntity] | None = None,
+        turns: Sequence[Turn] = (),
+    ) -> None:
+        self.earlier = [
+            (turn, read_tree(turn.tree, index)) for turn in turns
+        ]  # what it may lean on, newest first
+        text, self.clause = without_opening(text) if turns else (text, 1.0)
         self.text, self.index, self.linked = text, index, linked
         self.vocabulary = Vocabulary.of(index)
         self.tokens = tokenise(text)
+        if turns:  # what is not said
+            self.tokens = (*self.tokens, Token(" ", "that", len(text), len(text)))
         grammar = grammar_of(text)
         self.is_english = not grammar
         self.raw = [token.text for token in self.tokens]
@@ -62,6 +75,7 @@ class Question:
         self.named = set[int]()  # tokens of entities
         self.known = set[int]()  # tokens of relations and classes in full
         self.operators = set[int]()
+        self.pronouns = set[int]()  # tokens that refer to what was asked before
         self.unknown = set[int]()  # tokens in no name of the graph, strange or capitalised
         words = lexicon()
         beginning = " ".join(self.words[:3]) + " "
@@ -85,7 +99,8 @@ class Question:
 
     def spans_up_to(self, longest: int) -> list[Span]:
         """All runs of at most so many tokens."""
-        return [(i, j) for i in range(self.n) for j in range(i + 1, min(self.n, i + longest) + 1)]
+        end = self.n - bool(self.earlier)
+        return [(i, j) for i in range(end) for j in range(i + 1, min(end, i + longest) + 1)]
 
     def _is_strange(self, word: str) -> bool:
         """Whether a word is neither in the graph nor in English."""
@@ -207,6 +222,8 @@ class Question:
             return "skip_op"
         if word.isdigit() and i - 1 in self.named and i not in self.named:  # Avatar 2
             return "skip_capital"
+        if i in self.pronouns:
+            return "skip_pronoun"
         if word in words.stop or (word in words.others and i not in self.operators):
             return None
         places = {"skip_op": self.operators, "skip_name": self.named, "skip_known": self.known}

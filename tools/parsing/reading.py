@@ -21,8 +21,9 @@ from triplewise.tools.language.text import singular
 from triplewise.tools.linking.linker import candidate_nodes, link
 from triplewise.tools.parsing.chains import Seeds, chain_anchors
 from triplewise.tools.parsing.chart import Candidate, Parser
-from triplewise.tools.parsing.confidence import calibration_for, trust_features
+from triplewise.tools.parsing.confidence import SUMS, calibration_for, trust_features
 from triplewise.tools.parsing.denotation import members
+from triplewise.tools.parsing.follow_up import PROVENANCE, Turn, leans_on, write_tree
 from triplewise.tools.parsing.grounding import ground
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.learn import shares, weights_for
@@ -35,6 +36,7 @@ from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.words import describe
 from triplewise.tools.retrieval.encoder import Encoder
 
+FEW = 3  # answers of a question before that are looked around in a large graph
 VALUES = 100  # Answers of a reading that are kept with it
 WORDS = "the words of the question"
 
@@ -53,6 +55,7 @@ class Reading:
     nearest: tuple[str, ...] = ()  # labels of the relations that are nearest to them
     missing: str = ""  # in words, a fact that would answer and that the graph lacks
     features: Mapping[str, float] = field(default_factory=dict)  # what the confidence was computed from
+    tree: str = ""  # what later questions lean on, see `follow_up`
 
 
 def derive(
@@ -62,27 +65,32 @@ def derive(
     linked: Mapping[str, str | None] | None = None,
     seeds: Seeds | None = None,
     weights: Mapping[str, float] | None = None,
+    turns: Sequence[Turn] = (),
 ) -> tuple[Question, list[Candidate]]:
     """Return a grounded question over a KG, and all derivations of it that the beam leaves, best first.
 
     `linked`: mention -> id (None: to be found) of the entities that the caller names; None: all are found.
     The chains of similar `seeds` are derivations too. Without `weights`, those for the graph count.
+    `turns`: the questions before it, newest first, that it may lean on.
     """
     given = link(question, kg, linked, encoder) if linked else None if linked is None else ()
 
     def named() -> Iterable[IRI]:
+        ids = [*(entity.id for entity in given or ()), *(v for turn in turns for v in turn.values[:FEW])]
+        known = [iri for id_ in ids if (iri := kg.profile.expand(id_)) is not None]
         if given is None:
-            return candidate_nodes(question, kg, encoder)
-        return [iri for entity in given if (iri := kg.profile.expand(entity.id)) is not None]
+            known += (node for text in texts for node in candidate_nodes(text, kg, encoder))
+        return known
 
-    index = index_for(kg, encoder, question, named)
+    texts = [question, *(turn.question for turn in turns if turn.question)]
+    index = index_for(kg, encoder, " ".join(texts), named)
     asked = asked_part(question)
     forms = {form for word in asked.context for form in (word, singular(word))}  # of what it leaves out
     is_known = bool(forms & Vocabulary.of(index).words) or any(f in index.named.by_word for f in forms)
     if asked.text != question and not is_known:
         question = asked.text
         given = link(question, kg, linked, encoder) if linked else given
-    grounded = ground(question, index, linked=given)
+    grounded = ground(question, index, given, turns)
     parser = Parser(weights_for(kg) if weights is None else weights)
     chains = partial(chain_anchors, kg=kg, encoder=encoder, seeds=seeds)
     return grounded, parser.read(grounded, chains)
@@ -95,12 +103,13 @@ def read_question(
     linked: Mapping[str, str | None] | None = None,
     seeds: Seeds | None = None,
     most: int = 5,
+    turns: Sequence[Turn] = (),
 ) -> tuple[Reading, ...]:
     """Return the readings of a question over a KG, best first, one for each distinct answer; () for none.
 
     One without values, whose fact the graph lacks, is a reading like others: `missing` names the fact.
     """
-    grounded, candidates = derive(question, kg, encoder, linked, seeds)
+    grounded, candidates = derive(question, kg, encoder, linked, seeds, turns=turns)
     is_whole = grounded.index is GraphIndex.whole(kg, encoder)
     calibration = calibration_for(kg)
     ranked = shares([c.score for c in candidates], [c.answer for c in candidates])
@@ -115,6 +124,8 @@ def read_question(
         if features[share.best].get("answer_named"):
             continue
         evidence = trust_features(features, ranked, place)
+        if (turn := leans_on(features[share.best], turns)) is not None:
+            evidence |= {name: evidence[name] + turn.evidence.get(name, 0.0) for name in SUMS}
         left = 1.0 - sum(reading.confidence for reading in readings)
         confidence = min(calibration.probability(evidence), max(left, 0.0))
         alike = sorted(of_answer[candidates[share.best].answer], key=lambda c: -c.score)
@@ -164,16 +175,18 @@ def _written(
         values = (str(int(answer)) if answer.is_integer() else repr(answer),)
     seeds = round(math.expm1(candidate.features.get("seed_support", 0.0)))  # see `chains`
     uncovered = question.uncovered(candidate.derivation)
+    is_earlier = not {"ana", "ell"}.isdisjoint(candidate.features)
     return Reading(
         *program,
         candidate.score,
         confidence,
-        f"{seeds} seed question{'s' if seeds > 1 else ''}" if seeds else WORDS,
+        f"{seeds} seed question{'s' if seeds > 1 else ''}" if seeds else PROVENANCE if is_earlier else WORDS,
         values,
         tuple(question.raw[i] for i in uncovered),
         question.nearest(uncovered),
         _missing(candidate.query, index) if answer == frozenset() else "",
         dict(evidence),
+        write_tree(candidate.query, index),
     )
 
 
