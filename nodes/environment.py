@@ -35,6 +35,7 @@ from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.overlay.overlay import overlaid
 from triplewise.tools.overlay.store import FactStore, open_facts
+from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.planning.examples import examples_for
 from triplewise.tools.planning.seed_store import seeds_for
 from triplewise.tools.planning.seeds import FOLDER, Seed, SeedIndex
@@ -60,6 +61,7 @@ class Environment:
         self.context, self.meter, self.deadline = context, Meter(), Deadline(math.inf)
         self.restored, self.facts = restored, tuple[ExtractedFact, ...]()
         self.nearest = dict[Any, list[Seed]]()  # cache of the solved questions most similar to a question
+        self.readings = dict[Any, tuple[Reading, ...]]()  # the same of what a question may mean
         self._kg: tuple[tuple[ExtractedFact, ...], KnowledgeGraph] | None = None
         self.usage, self._queries, self._start = Usage(), 0, perf_counter()
 

@@ -36,7 +36,7 @@ from triplewise.tools.planning.seeds import Seed
 from triplewise.tools.pyql.program import PyQL, all_facts
 from triplewise.tools.pyql.text import bare_datatype, read_term
 from triplewise.tools.pyql.words import describe
-from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
+from triplewise.tools.retrieval.surroundings import FactTexts, NearbyFact, grouped_lines, topics_of, within
 
 if TYPE_CHECKING:
     from triplewise.nodes.prompting import Prompt
@@ -170,10 +170,11 @@ def around_lines(state: State, env: Environment, before: Sequence[str]) -> list[
     kg, budget = env.kg, (HINTS // LATER if state.standing else HINTS) - sum(map(len, before))
     short, of_classes = kg.profile.short, _of_classes(state, kg)
     classes = names(kg, [node for node, _ in of_classes.values()])
-    groups = class_lines(kg, of_classes)
+    all_seen = [NearbyFact(s.triple, s.through) for s in state.observation]
+    groups = class_lines(kg, of_classes, FactTexts(kg, all_seen))
     totals = {short(node): len(class_card(kg, node).held) for node in classes if isinstance(node, IRI)}
     heads = {short(node): f"Members of {with_id(kg, node, name)} have" for node, name in classes.items()}
-    facts = [NearbyFact(s.triple, s.through) for s in state.observation if s not in of_classes]
+    facts = [fact for fact, s in zip(all_seen, state.observation, strict=True) if s not in of_classes]
     topics = [topic for topic in state.observed if topic not in groups]
     for topic in topics:  # cached since the observation
         with suppress(QueryFailedError):
@@ -201,12 +202,15 @@ def _of_classes(state: State, kg: KnowledgeGraph) -> dict[ScoredTriple, tuple[IR
     return found
 
 
-def class_lines(kg: KnowledgeGraph, observed: Mapping[ScoredTriple, tuple[IRI, IRI]]) -> dict[str, list[str]]:
+def class_lines(
+    kg: KnowledgeGraph, observed: Mapping[ScoredTriple, tuple[IRI, IRI]], further: FactTexts
+) -> dict[str, list[str]]:
     """Return lines for the observed facts of the members of each class, by its short id.
 
-    A line has the relation, how many members have it, if not all, and a value in the form that actions take.
+    A line has the relation, how many members have it, if not all, a value in the form that actions take, and
+    what leads on from it.
     """
-    facts, lines = [seen.triple for seen in observed], dict[str, list[str]]()
+    facts, lines = [seen.triple for seen in observed], dict[str, dict[tuple[str, bool], str]]()
     outgoing = [fact.subject == member for fact, (_, member) in zip(facts, observed.values(), strict=True)]
     ends = [fact.object if out else fact.subject for fact, out in zip(facts, outgoing, strict=True)]
     kinds = node_types(kg, [end for end in ends if isinstance(end, IRI)])
@@ -215,9 +219,9 @@ def class_lines(kg: KnowledgeGraph, observed: Mapping[ScoredTriple, tuple[IRI, I
     for (fact, out, end, relation, value), (node, _) in zip(texts, observed.values(), strict=True):
         share = class_card(kg, node).share(fact.relation, out)  # kept since the observation
         kind = f" ({', '.join(kinds[end])})" if isinstance(end, IRI) and kinds.get(end) else ""
-        line = f"{'->' if out else '<-'} {relation}{share}: {value}{kind}"
-        lines.setdefault(kg.profile.short(node), []).append(line)
-    return lines
+        line = f"{'->' if out else '<-'} {relation}{share}: {value}{kind}{further.further(fact, end)}"
+        lines.setdefault(kg.profile.short(node), {}).setdefault((relation, out), line)
+    return {node: [*of.values()] for node, of in lines.items()}
 
 
 def observation_lines(kg: KnowledgeGraph, state: State) -> list[str]:

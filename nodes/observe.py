@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.plan import UNLIKELY, readings_of
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.parsing.card import Side, class_facts, fitting, named_classes, next_class
+from triplewise.tools.parsing.card import class_facts, fitting, leading_on, named_classes
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import read_term
 from triplewise.tools.retrieval import observation as algorithm
 from triplewise.tools.retrieval.surroundings import surroundings
 
 ENTITIES = 3  # Most task-relevant entities whose relations are observed
 OF_CLASS = 12  # Most relations observed for the members of a class that the question names
-OF_NEXT_CLASS = 5  # The same for a class that is reached from the entities only
 
 
 def oda(state: State, runtime: Runtime[Context]) -> Update:
@@ -33,23 +37,29 @@ def oda(state: State, runtime: Runtime[Context]) -> Update:
 def relations(state: State, runtime: Runtime[Context]) -> Update:
     """The relations around the linked entities that fit the question, each with some values.
 
-    A model is also shown relations of the classes that the question names. Made once per question: actions
-    look up what is around entities found later.
+    A model is also shown relations of the classes that the question names, and what else likely readings use.
+    Made once per question: actions look up what is around entities found later.
     """
     if state.observed:
         return {}
     env = environment(runtime)
     kg, question, changed = env.kg, state.question, Update()
-    by_class = dict[IRI, list[Side]]()  # relations of its members
+    classes = dict[IRI, tuple[int, int]]()
+    likely = [] if env.context.offline else [r for r in readings_of(state, env) if r.confidence >= UNLIKELY]
     if not env.context.offline:
+        used = {name for r in likely for name in re.findall(r"[^\s(),]+", r.program)}
         classes = named_classes(kg, question, state.linked, env.encoder)
+        if likely and GraphIndex.whole(kg, env.encoder) is None:  # among many, one has any word as its name
+            classes = {node: place for node, place in classes.items() if kg.profile.short(node) in used}
         changed = _without_nouns(state, classes, kg)
         state = state.model_copy(update=changed)
-        by_class = {node: fitting(kg, question, node, env.encoder, OF_CLASS) for node in classes}
-    facts = surroundings(kg, question, _entities(kg, state)[:ENTITIES], env.encoder)
+    topics = _entities(kg, state)[:ENTITIES]
+    facts = surroundings(kg, question, topics, env.encoder)
+    by_class = {node: fitting(kg, question, node, env.encoder, OF_CLASS) for node in classes}
+    shown = {f.triple.relation for f in facts} | {r for sides in by_class.values() for r, _ in sides}
+    programs = [PyQL.parse(reading.program, kg.profile) for reading in likely]
+    facts += leading_on(kg, programs, topics, classes, shown)
     triples = [ScoredTriple(fact.triple, 0.0, fact.through) for fact in facts]
-    if not env.context.offline and not by_class:
-        by_class = next_class(kg, question, facts, env.encoder, OF_NEXT_CLASS)
     for node, chosen in by_class.items():
         triples += [ScoredTriple(fact, 0.0, is_a) for is_a, fact in class_facts(kg, node, chosen)]
     return {**_observed(state, *triples), **changed}

@@ -134,6 +134,14 @@ def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
 
     Those marked wrong are left out. () for a negated claim ("was never married"), which would be inverted.
     """
+    asked = state.question, tuple(e.id for e in state.linked)
+    if asked not in env.readings:
+        env.readings[asked] = _read(state, env)
+    return env.readings[asked]
+
+
+def _read(state: State, env: Environment) -> tuple[Reading, ...]:
+    """See `readings_of`."""
     context, question, readings = env.context, state.question, tuple[Reading, ...]()
     slot, is_claim = slot_of(question), form_of(question) == "claim"
     if slot is not None:

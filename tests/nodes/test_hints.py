@@ -22,6 +22,7 @@ from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.taught import keep
 from triplewise.tools.parsing import card
+from triplewise.tools.parsing.index import GraphIndex
 
 GRAPH = """
 @prefix : <http://data.example/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
@@ -77,9 +78,19 @@ def test_what_hints_show_of_a_class_may_be_used(graph: str) -> None:
 
 def test_the_next_hop_is_shown_where_the_question_needs_it(graph: str) -> None:
     _, around = shown(graph, "What in Orrin is walled?")
-    assert '-> walled, 1 of 5: "true"^^xsd:boolean' in around
+    assert any(line.startswith("<- inState: Rua {walled: true}, ") for line in around)
     _, around = shown(graph, "In which state is Tel?")
-    assert not any("walled" in line for line in around if "Orrin" in line)
+    assert not any("walled" in line for line in around)
+
+
+def test_a_class_that_no_reading_uses_is_noise_in_a_large_graph(
+    graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = "When was what is in Orrin founded?"
+    assert shown(graph, asked)[0] == ["founder: Founder (class, 2 members)", "Orrin: Orrin (state)"]
+    monkeypatch.setattr(GraphIndex, "whole", lambda *_: None)
+    assert shown(graph, asked)[0] == ["Orrin: Orrin (state)"]
+    assert shown(graph, "Which cities are walled?")[0] == ["city: City (class, 5 members)"]
 
 
 def test_a_class_that_took_too_long_is_looked_at_again(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:

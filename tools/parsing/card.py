@@ -7,11 +7,10 @@ some nodes, such as the members of a class, it is what a language model is shown
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -21,7 +20,7 @@ from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, RDF, XSD, Term, Triple, whole_number
 from triplewise.tools.kg.infer import ENGINE_SPACES
 from triplewise.tools.kg.literals import readable
-from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, Outcome, terms_n3
+from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import find_classes, relation_texts, remembered
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.language.text import singular, tokenise, tokens
@@ -29,6 +28,7 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.linking.search import classes_of
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.relations import Relation
+from triplewise.tools.pyql.program import PyQL, Typed
 from triplewise.tools.pyql.text import write_iri, write_node
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.surroundings import NearbyFact, closest_relations
@@ -36,7 +36,7 @@ from triplewise.tools.retrieval.surroundings import NearbyFact, closest_relation
 SAMPLES, ENDS, NAMES = 3, 3, 5  # values, classes at either end, and names that a line shows of a relation
 SAMPLED, SAMPLED_RELATIONS = 2_000, 40  # facts of a large graph that are read, and relations of them
 MEMBERS, FEW, SECONDS = 500, 25, 4.0  # members looked at; over a distance; seconds of a look
-RARE, SEVERAL = 0.05, 3  # share of members below which a relation is rare; values that make a class of theirs
+RARE = 0.05  # share of members below which a relation is rare
 CLASSES, SPAN = 3, 3  # classes of a question, and words of a class's name
 # Not the IRI of a datatype, which some graphs hold in place of a value.
 _IS_VALUE = f"!(isIRI(?_y) && (STRSTARTS(STR(?_y), '{XSD}') || ?_y = <{RDF}langString>))"
@@ -207,7 +207,7 @@ class LocalCard(NamedTuple):
     def share(self, relation: IRI, forward: bool) -> str:
         """How many have a relation, as it stands behind its name: `, 1 of 21`; "" where all have it."""
         count = next((h.members for h in self.held if h[:2] == (relation, forward)), 0)
-        return "" if count == self.members else f", {count} of {self.members}"
+        return "" if count in (0, self.members) else f", {count} of {self.members}"
 
     def relations(self, forward: bool) -> list[IRI]:
         """The relations of one direction."""
@@ -357,23 +357,42 @@ def fitting(kg: KnowledgeGraph, question: str, node: IRI, encoder: Encoder, most
     return [*sides[:2], *sorted(sides[2:], key=rare.__contains__)][:most]
 
 
-def next_class(
-    kg: KnowledgeGraph, question: str, facts: Sequence[NearbyFact], encoder: Encoder, most: int
-) -> dict[IRI, list[Side]]:
-    """Return the class of most of what some entities are linked to, with relations of its members.
+def leading_on(
+    kg: KnowledgeGraph,
+    programs: Sequence[PyQL],
+    nodes: Iterable[Term],
+    cards: Collection[IRI],
+    shown: Collection[IRI],
+) -> Iterator[NearbyFact]:
+    """Give facts by which programs lead from nodes, or members of some classes, to relations not yet `shown`.
 
-    They are those that fit a question better than all of the entities' own; {} where none does.
+    Each stands behind the fact before it, the first of a member behind that which makes it one.
     """
-    own, links = {f.triple.relation for f in facts if f.through is None}, kg.profile.type_links
-    ends = {n for f in facts if f.through is None for n in (f.triple.subject, f.triple.object)}
-    values = terms_n3(sorted(n for n in ends if isinstance(n, IRI)))
-    sparql = f"SELECT ?c (COUNT(?x) AS ?n) WHERE {{ VALUES ?x {{ {values} }} ?x {links} ?c }} GROUP BY ?c"
-    rows = _rows(kg, sparql) if links and values else ()
-    counts = {c: whole_number(n) or 0 for c, n in rows if isinstance(c, IRI)}
-    node = max(counts, key=lambda c: (counts[c], c.value), default=None)
-    if node is None or counts[node] < SEVERAL:
-        return {}
-    sides = [*((r, True) for r in own), *(h[:2] for h in class_card(kg, node).held)]
-    ranked = closest_relations(kg, question, sides, encoder, len(sides))
-    better = list(takewhile(lambda side: side[0] not in own, ranked))[:most]
-    return {node: better} if better else {}
+    nodes = list(nodes)
+    programs = [p for p in programs if any(fact.relation not in shown for fact in p.facts())]
+    sparqls = [program.proof_sparql(kg.profile) for program in programs]
+    results = kg.together([partial(kg.query, sparql, limit=1, timeout=SECONDS) for sparql in sparqls])
+    for program, result in zip(programs, results, strict=True):
+        row = (
+            dict(zip(result.variables, result.rows[0], strict=True))
+            if result.outcome.ok and result.rows
+            else {}
+        )
+        before, found = dict[Term, Triple | None].fromkeys(nodes), list[NearbyFact]()
+        for typed in (c for c in program.clauses if isinstance(c, Typed) and c.type in cards):
+            if isinstance(member := row.get(typed.variable.name), IRI):
+                before.setdefault(member, Triple(member, IRI(kg.profile.type_predicates[0]), typed.type))
+        facts = list(program.proof(kg.profile, result)) if row else []
+        while (
+            fact := next((f for f in facts if not before.keys().isdisjoint({f.subject, f.object})), None)
+        ) is not None:
+            ends: tuple[Term, Term] = (fact.subject, fact.object)
+            near, far = ends if fact.subject in before else ends[::-1]
+            found.append(NearbyFact(fact, before[near]))
+            before.setdefault(far, fact)
+            facts.remove(fact)
+        needed = set[Triple | None]()
+        for f in reversed(found):
+            if f.triple.relation not in shown or f.triple in needed:
+                needed |= {f.triple, f.through}
+        yield from (f for f in found if f.triple in needed)

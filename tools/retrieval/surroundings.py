@@ -5,7 +5,7 @@ What a language model needs to write a query without looking relations up first.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from operator import itemgetter
@@ -26,7 +26,7 @@ LONG = 60  # Characters above which a value is clipped
 
 
 class NearbyFact(NamedTuple):
-    """A fact one hop from an entity, or one of a mediator that the hop `through` leads to."""
+    """A fact one hop from an entity, or one of the node that the hop `through` leads to."""
 
     triple: Triple
     through: Triple | None = None
@@ -103,39 +103,63 @@ def facts_by_relation(
     return facts
 
 
+class FactTexts:
+    """The texts of relations and values of some facts, and of what leads on from them."""
+
+    def __init__(self, kg: KnowledgeGraph, facts: Sequence[NearbyFact]) -> None:
+        self._profile, self._names = kg.profile, dict[str, str]()
+        self._after = defaultdict[Triple, dict[Triple, None]](dict)
+        for fact in facts:
+            if fact.through is not None:
+                self._after[fact.through][fact.triple] = None
+        if kg.profile.relation_text == "label":  # their ids say nothing
+            hops = dict.fromkeys(t for fact in facts for t in (fact.through, fact.triple) if t)
+            texts = relation_texts(kg, dict.fromkeys(kg.profile.short(t.relation) for t in hops))
+            self._names = {short: text.label for short, text in texts.items()}
+        ends = (n for f in facts for n in (f.triple.subject, f.triple.object))
+        self._labels = kg.labels([n for n in ends if isinstance(n, IRI)])
+
+    def relation(self, triple: Triple) -> str:
+        """Return the id of a relation, with its name where that is another."""
+        short = self._profile.short(triple.relation)
+        name = self._names.get(short, short)
+        return f"{short} ({name})" if name not in ("", short) else short
+
+    def value(self, term: Term) -> str:
+        """Return a node as its label and id, a literal as it is read."""
+        if isinstance(term, Literal) and term.datatype == XSD + "boolean":
+            return term.value  # as it is written in a query, not yes or no
+        text = readable(term) if isinstance(term, Literal) else self._labels.get(term, "")
+        text = text if len(text) <= LONG else f"{text[: LONG - 3]}..."
+        if isinstance(term, Literal):
+            return text
+        short = self._profile.short(term)
+        return f"{text} [{short}]" if text not in ("", short) else short
+
+    def is_nameless(self, term: Term) -> bool:
+        """Whether a term is a mediator."""
+        return self._profile.is_mediator(term, self._labels.get(term) if isinstance(term, IRI) else None)
+
+    def further(self, triple: Triple, far: Term) -> str:
+        """Return in braces what leads on from the far end of a fact; "" for nothing."""
+        steps = list[str]()
+        for t in [*self._after.get(triple, ())][:HELD]:
+            arrow, end = ("", t.object) if t.subject == far else ("<- ", t.subject)
+            steps.append(f"{arrow}{self.relation(t)}: {self.value(end)}{self.further(t, end)}")
+        return f" {{{'; '.join(steps)}}}" if steps else ""
+
+
 def grouped_lines(
     kg: KnowledgeGraph, facts: Sequence[NearbyFact], topics: Sequence[str], most: int = 0
 ) -> dict[str, list[str]]:
     """Return topic (short id) -> its relations in the order of the facts: `-> P36 (capital): Tokyo [Q1490]`.
 
-    `->` leaves the topic, `<-` arrives at it; what a mediator holds stands in braces. A fact is about the
+    `->` leaves the topic, `<-` arrives at it; what leads on from a node stands in braces. A fact is about the
     first topic it touches, or left out. `most`: values shown of a relation, with how many there are; 0: facts
     are a sample.
     """
-    profile, names = kg.profile, dict[str, str]()
-    if profile.relation_text == "label":  # their ids say nothing
-        used = dict.fromkeys(profile.short(t.relation) for f in facts for t in (f.through, f.triple) if t)
-        names = {short: text.label for short, text in relation_texts(kg, used).items()}
-    labels = kg.labels([n for f in facts for n in (f.triple.subject, f.triple.object) if isinstance(n, IRI)])
-
-    def relation(triple: Triple) -> str:
-        short = profile.short(triple.relation)
-        return f"{short} ({names[short]})" if names.get(short, short) not in ("", short) else short
-
-    def value(term: Term) -> str:
-        if isinstance(term, Literal) and term.datatype == XSD + "boolean":
-            return term.value  # as it is written in a query, not yes or no
-        text = readable(term) if isinstance(term, Literal) else labels.get(term, "")
-        text = text if len(text) <= LONG else f"{text[: LONG - 3]}..."
-        if isinstance(term, Literal):
-            return text
-        short = profile.short(term)
-        return f"{text} [{short}]" if text not in ("", short) else short
-
-    def is_nameless(term: Term) -> bool:
-        return profile.is_mediator(term, labels.get(term) if isinstance(term, IRI) else None)
-
-    groups: dict[str, dict[str, dict[Term, list[str]]]] = {topic: {} for topic in topics}
+    profile, texts = kg.profile, FactTexts(kg, facts)
+    groups: dict[str, dict[str, dict[Term, str]]] = {topic: {} for topic in topics}
     for fact in facts:
         hop = fact.through or fact.triple
         ends = {
@@ -145,21 +169,22 @@ def grouped_lines(
         if (near := next((topic for topic in groups if topic in ends), None)) is None:
             continue
         arrow, far = ends[near]
-        own = groups[near].setdefault(f"{arrow} {relation(hop)}", {}).setdefault(far, [])
-        if fact.through is not None:
-            own.append(f"{relation(fact.triple)}: {value(fact.triple.object)}")
+        groups[near].setdefault(f"{arrow} {texts.relation(hop)}", {})[far] = texts.further(hop, far)
 
-    def listed(values: Mapping[Term, Sequence[str]]) -> str:
-        """A mediator by what it holds, other nameless nodes by their number."""
-        shown = most or (MEDIATORS if any(values.values()) else VALUES)  # mediators take more words
-        nameless = [v for v, own in values.items() if not own and is_nameless(v)]
-        first = [(v, own) for v, own in values.items() if v not in nameless][:shown]
-        texts = [f"{{{'; '.join(own[:HELD])}}}" if own else value(v) for v, own in first]
+    def listed(values: Mapping[Term, str]) -> str:
+        """First what leads on; a mediator by what it holds, other nameless nodes by their number."""
+        shown = most or (MEDIATORS if any(values.values()) else VALUES)  # what leads on takes more words
+        nameless = [v for v in values if not values[v] and texts.is_nameless(v)]
+        first = sorted((v for v in values if v not in nameless), key=lambda v: not values[v])[:shown]
+        named = ("" if values[v] and texts.is_nameless(v) else texts.value(v) for v in first)
+        items = [f"{name}{values[v]}".strip() for name, v in zip(named, first, strict=True)]
         left = len(values) - len(first)
         if len(first) < shown and nameless:
-            texts.append(f"{len(nameless)} without a name{'' if first else f', e.g. {value(nameless[0])}'}")
+            items.append(
+                f"{len(nameless)} without a name{'' if first else f', e.g. {texts.value(nameless[0])}'}"
+            )
             left -= len(nameless)
-        return ", ".join([*texts, *([f"... ({len(values)} in all)" if most else "..."] if left else [])])
+        return ", ".join([*items, *([f"... ({len(values)} in all)" if most else "..."] if left else [])])
 
     return {
         topic: [f"{head}: {listed(values)}" for head, values in relations.items()]

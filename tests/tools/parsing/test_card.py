@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
 from triplewise.tools.parsing import facts
-from triplewise.tools.parsing.card import SchemaCard
+from triplewise.tools.parsing.card import SchemaCard, leading_on
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import open_encoder
+from triplewise.tools.retrieval.surroundings import grouped_lines
 
 GRAPH = """
 @prefix : <http://ex.org/> .
@@ -68,3 +71,25 @@ def test_of_a_large_graph_relations_of_a_sample_are_shown(
     card = SchemaCard.of(open_kg(tmp_path / "hills.ttl"), open_encoder())
     assert (card.is_whole, card.classes) == (False, ())
     assert "  in country (lies in): 2" in card.text().splitlines()
+
+
+def test_facts_lead_on_to_what_is_not_yet_shown() -> None:
+    kg = open_kg(Path(__file__).with_name("company.ttl"))
+    mara, department, office, country, area = (
+        IRI(f"http://company.example/{name}") for name in ("mara", "Department", "office", "country", "area")
+    )
+    text = "add_fact(mara, works_in, ?d)\nadd_fact(?d, office, ?o)\nadd_fact(?o, country, ?c)"
+    program = PyQL.parse(text, kg.profile)
+    found = list(leading_on(kg, [program], [mara], [], {IRI("http://company.example/works_in"), office}))
+    line = "-> works_in (works in): sales {office: Berlin office [berlin] {country: Germany [germany]}}"
+    assert grouped_lines(kg, found, ["mara"]) == {"mara": [line]}
+    assert list(leading_on(kg, [program], [mara], [], {f.relation for f in program.facts()})) == []
+    # From the members of a class whose card is shown.
+    program = PyQL.parse(
+        "add_type(?d, Department)\nadd_fact(?d, office, ?o)\nadd_fact(?o, area, ?a)", kg.profile
+    )
+    near, far = leading_on(kg, [program], [], [department], {office, country})
+    assert near.through is not None
+    assert near.through.object == department
+    assert (far.triple.relation, far.through) == (area, near.triple)
+    assert list(leading_on(kg, [program], [], [], set())) == []
