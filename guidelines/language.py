@@ -25,7 +25,8 @@ from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError, did_you_mean
 from triplewise.tools.core.files import YamlDocument, packaged
-from triplewise.tools.language.lexicon import lexicon, word_list
+from triplewise.tools.language.lexicon import lexicon, root, word_list
+from triplewise.tools.language.text import split_name, tokens
 
 _VARIABLE = re.compile(r"\?\w+")
 _BARE = ("most", "least", "fewest")  # superlatives without an adjective
@@ -66,6 +67,7 @@ def situation(
     args = tuple(unquoted(argument) for argument in feedback.arguments)
     candidates = list(dict.fromkeys((*memory.bound, *memory.linked)))
     call = Call(feedback.action, feedback.arguments).text() if feedback.action else ""
+    asking = asking_words(question, memory.linked.values(), mentions)
     return {
         "feedback": feedback,
         "memory": memory,
@@ -73,7 +75,8 @@ def situation(
         "call": call,
         "question": question,
         "wanted": wanted_kind(question, memory.linked.values(), mentions) if question else "",
-        "extreme": extreme_of(asking_words(question, memory.linked.values(), mentions)),
+        "extreme": extreme_of(asking),
+        "numbers": [n for w in asking if (n := w if w.isdecimal() else lexicon().numbers.get(w)) is not None],
         # A run may also end with an answer that was doubted when it was set, and set again nevertheless.
         "insisted": call in memory.doubted
         or (feedback.finished and memory.last in memory.doubted and memory.last.startswith("set_answer(")),
@@ -247,8 +250,36 @@ def _is_stranger(context: Context, value: object) -> bool:
     return is_id and not _is_known(context, text) and text.casefold() not in context["question"].casefold()
 
 
+def _as_answers(context: Context, variables: Sequence[str]) -> list[str]:
+    """Return variables, the likeliest answer first: a count, then what the question names first.
+
+    What is compared comes last; without a word of the question, what has a class comes first.
+    """
+    program, question = context["feedback"].program, context["question"]
+    asked = [root(word) for word in asking_words(question, context["memory"].linked.values())]
+
+    def order(place: int) -> tuple[object, ...]:
+        name = re.escape(variables[place])
+        types, named = re.findall(rf"add_type\({name}, (.+)\)", program), f"add_fact\\(.+, (.+), {name}\\)"
+        texts = [variables[place], *types, *re.findall(named, program)]
+        words = {root(w) for t in texts for w in tokens(split_name(re.split("[/#:.?]", t.strip("<>"))[-1]))}
+        first = next((i for i, word in enumerate(asked) if word in words - lexicon().stop), len(asked))
+        is_count, is_extreme = (re.search(f"add_{way}{name}\\)", program) for way in (r"count\(.*", r"m..\("))
+        return (
+            not is_count,
+            f"add_filter({variables[place]}," in program,
+            first,
+            bool(is_extreme),
+            not types,
+            -place,
+        )
+
+    return [variables[place] for place in sorted(range(len(variables)), key=order)]
+
+
 _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "names": lambda items: ", ".join(map(str, items)),
+    "as_answers": pass_context(_as_answers),  # variables, the likeliest answer first
     "quote_list": _quote_list,  # a list of quoted names: ['?x', 'Q42']
     "preview": _preview,  # the first n items, and how many more there are
     "closest": lambda name, options, n=3: difflib.get_close_matches(str(name), [*map(str, options)], n),

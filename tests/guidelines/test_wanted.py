@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from triplewise.guidelines.language import asking_words, extreme_of
+from triplewise.guidelines.language import asking_words, environment, extreme_of, situation
 from triplewise.guidelines.language import wanted_kind as wanted
+from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
 
 
 @pytest.mark.parametrize(
@@ -57,3 +60,44 @@ def test_words_of_a_name_ask_for_nothing() -> None:
 )
 def test_a_superlative_asks_for_one_end_of_a_scale(question: str, extreme: str) -> None:
     assert extreme_of(asking_words(question)) == extreme
+
+
+@pytest.mark.parametrize(
+    ("question", "program", "first"),
+    [
+        # What is compared or ranked is not what is asked for, unless the question names it first.
+        (
+            "Which Alfas weigh over 900 kg?",
+            "add_fact(?x, madeBy, alfa)\nadd_fact(?x, weight, ?w)\nadd_filter(?w, >, 9)",
+            "?x",
+        ),
+        ("Which is longer?", "add_fact(?x, length, ?l)\nadd_max(?l)", "?x"),
+        ("What is the length of the longest?", "add_fact(?x, length, ?l)\nadd_max(?l)", "?l"),
+        (
+            "Name the prices of the cars of Alfa",
+            "add_fact(?x, madeBy, alfa)\nadd_type(?x, Car)\nadd_fact(?x, price, ?v)",
+            "?v",
+        ),
+        ("How many are there?", "add_type(?x, Car)\nadd_count(?x, ?n)", "?n"),
+        ("And those?", "add_fact(?x, madeBy, ?y)\nadd_type(?x, Car)", "?x"),
+        ("And those?", "add_fact(?x, madeBy, ?y)", "?y"),
+    ],
+)
+def test_the_likeliest_answer_is_offered_first(question: str, program: str, first: str) -> None:
+    bound = tuple(dict.fromkeys(re.findall(r"\?\w+", program)))
+    feedback, memory = (
+        Feedback(action="set_answer", error="arity", program=program),
+        ReasoningMemory(bound=bound),
+    )
+    template = environment().from_string('{% include "answers" %}')
+    text = template.render(situation(feedback, memory, question=question))
+    assert re.findall(r"set_answer\((.*?)\)", text)[0] == first
+
+
+def test_a_comparison_without_a_value_gets_the_numbers_of_the_question() -> None:
+    feedback = Feedback(action="add_filter", arguments=("?n", "="), error="arity")
+    values = situation(
+        feedback, ReasoningMemory(linked={"b7": "Boat 7"}), question="Has Boat 7 three masts or 4?"
+    )
+    text = environment().from_string('{% include "completed" %}').render(values)
+    assert text.strip().split("example: ")[1] == "add_filter(?n, =, 3), add_filter(?n, =, 4)."
