@@ -28,6 +28,7 @@ from triplewise.graphs import Context, State, build_graph
 from triplewise.graphs.commands import argument, option
 from triplewise.nodes.correct import READ_ONLY, VARIANTS
 from triplewise.nodes.environment import Environment
+from triplewise.nodes.plan import readings_of
 from triplewise.nodes.result import labels_of, reading_of_query
 from triplewise.tools.actions.pyql import PYQL, script
 from triplewise.tools.actions.toolset import Call
@@ -203,7 +204,7 @@ def replay(case: Case, calls: Calls, graph: Any, server: OpenAIServer, env: Envi
     context = Context(kg=env.kg, min_confidence=0, max_steps=STEPS, **settings)
     given = {"question": case.question.question, "entities": dict(case.question.entities)}
     state = State.model_validate(graph.invoke(given, context=context))
-    answer = state.answer
+    answer, state = state.answer, state.model_copy(update={"readings": readings_of(state, env)})
     assert answer is not None, "a run that ends has an answer"
     return {
         "graph": case.of.graph,

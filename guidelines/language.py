@@ -256,7 +256,7 @@ def _as_answers(context: Context, variables: Sequence[str]) -> list[str]:
     What is compared comes last; without a word of the question, what has a class comes first.
     """
     program, question = context["feedback"].program, context["question"]
-    asked = [root(word) for word in asking_words(question, context["memory"].linked.values())]
+    asked = [root(word) for word in asking_words(question)]
 
     def order(place: int) -> tuple[object, ...]:
         name = re.escape(variables[place])

@@ -152,7 +152,7 @@ def _with_confidence(answer: Answer, state: State, env: Environment) -> Answer:
 def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> Reading:
     """Return the query of a model as a reading, with features from which its confidence can be estimated."""
     wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
-    same = next((r for r in state.readings if frozenset(r.values) == frozenset(values)), None)
+    same = next((r for r in state.readings if r.has_answer(values)), None)
     program = PyQL() if env.toolset.name == "sparql" else env.toolset.to_pyql(state.program, env.kg.profile)
     used = [e for e in state.linked if e.id in state.program]
     words = asking_words(state.question, [e.label for e in used], [(e.start, e.end) for e in used])

@@ -78,6 +78,11 @@ def test_a_superlative_asks_for_one_end_of_a_scale(question: str, extreme: str) 
             "add_fact(?x, madeBy, alfa)\nadd_type(?x, Car)\nadd_fact(?x, price, ?v)",
             "?v",
         ),
+        (
+            "Which car is cheapest?",
+            "add_type(?car, Car)\nadd_fact(?car, carPrice, ?price)\nadd_min(?price)",
+            "?car",
+        ),
         ("How many are there?", "add_type(?x, Car)\nadd_count(?x, ?n)", "?n"),
         ("And those?", "add_fact(?x, madeBy, ?y)\nadd_type(?x, Car)", "?x"),
         ("And those?", "add_fact(?x, madeBy, ?y)", "?y"),

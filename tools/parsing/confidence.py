@@ -88,7 +88,7 @@ def query_features(
         "agreement": sure if own is not None and own == best else -sure,
         "shared": float(own is not None),
         "share": own.features.get("share", 0.0) if own is not None else 0.0,
-        "overlap": len(both) / max(len(either), 1),
+        "overlap": 1.0 if own is not None and own == best else len(both) / max(len(either), 1),
         "unread": min(len(own.uncovered) if own is not None else 0, MOST),
         "repairs": min(wrong, MOST),
         **others,

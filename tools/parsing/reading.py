@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -56,6 +56,11 @@ class Reading:
     missing: str = ""  # in words, a fact that would answer and that the graph lacks
     features: Mapping[str, float] = field(default_factory=dict)  # what the confidence was computed from
     tree: str = ""  # what later questions lean on, see `follow_up`
+
+    def has_answer(self, values: Collection[str]) -> bool:
+        """Whether values are its answer; of a longer one than is kept, whether they hold all that is kept."""
+        own, others = {*self.values}, {*values}
+        return own == others or (len(own) == VALUES < len(others) and own <= others)
 
 
 def derive(

@@ -21,7 +21,7 @@ from triplewise.tools.parsing.confidence import (
     trust_features,
 )
 from triplewise.tools.parsing.learn import shares
-from triplewise.tools.parsing.reading import Reading
+from triplewise.tools.parsing.reading import VALUES, Reading
 
 
 def test_evidence_is_of_the_best_derivation_and_of_its_rivals() -> None:
@@ -68,3 +68,12 @@ def test_a_calibration_survives_its_file_and_one_of_other_features_is_refused(tm
         read_calibration(path.read_text("utf-8").replace('"share",', '"other",'), path)
     with pytest.raises(DataError):
         calibration_for(open_kg("demo"), str(tmp_path / "none.json"))
+
+
+def test_a_long_answer_is_that_of_a_reading_which_keeps_its_beginning() -> None:
+    many = [f"Q{i}" for i in range(2 * VALUES)]
+    kept = Reading("", "", 0.0, 0.0, values=tuple(many[:VALUES]))
+    assert kept.has_answer(many)
+    assert not kept.has_answer(many[1:])
+    assert not kept.has_answer(many[: VALUES - 1])
+    assert not Reading("", "", 0.0, 0.0, values=("Q1",)).has_answer(["Q1", "Q2"])
