@@ -27,9 +27,6 @@ def values(kg: KnowledgeGraph, reading: Reading) -> list[str]:
     return [v.n3() for v in result.column(result.variables[0])] if result.rows else [str(result.boolean)]
 
 
-SEVERAL = ("P27", "P161", "P136", "P37", "P840", "P69")
-
-
 def slots_for(relation: str, topic: str, kg: str = "demo") -> tuple[Reading, ...]:
     graph = open_kg(kg, profile=None if kg == "demo" else "wikidata")
     return slot_readings(relation, link("x", graph, given={"x": topic}), graph, open_encoder("embedded"))
