@@ -382,7 +382,8 @@ def leading_on(
         for typed in (c for c in program.clauses if isinstance(c, Typed) and c.type in cards):
             if isinstance(member := row.get(typed.variable.name), IRI):
                 before.setdefault(member, Triple(member, IRI(kg.profile.type_predicates[0]), typed.type))
-        facts = list(program.proof(kg.profile, result)) if row else []
+        proof, links = program.proof(kg.profile, result) if row else (), kg.profile.type_predicates
+        facts = [fact for fact in proof if fact.relation.value not in links]
         while (
             fact := next((f for f in facts if not before.keys().isdisjoint({f.subject, f.object})), None)
         ) is not None:
