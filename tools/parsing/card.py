@@ -28,7 +28,7 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.linking.search import classes_of
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.relations import Relation
-from triplewise.tools.pyql.program import PyQL, Typed
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import write_iri, write_node
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.surroundings import NearbyFact, closest_relations
@@ -370,19 +370,11 @@ def leading_on(
     """
     nodes = list(nodes)
     programs = [p for p in programs if any(fact.relation not in shown for fact in p.facts())]
-    sparqls = [program.proof_sparql(kg.profile) for program in programs]
-    results = kg.together([partial(kg.query, sparql, limit=1, timeout=SECONDS) for sparql in sparqls])
-    for program, result in zip(programs, results, strict=True):
-        row = (
-            dict(zip(result.variables, result.rows[0], strict=True))
-            if result.outcome.ok and result.rows
-            else {}
-        )
-        before, found = dict[Term, Triple | None].fromkeys(nodes), list[NearbyFact]()
-        for typed in (c for c in program.clauses if isinstance(c, Typed) and c.type in cards):
-            if isinstance(member := row.get(typed.variable.name), IRI):
-                before.setdefault(member, Triple(member, IRI(kg.profile.type_predicates[0]), typed.type))
-        proof, links = program.proof(kg.profile, result) if row else (), kg.profile.type_predicates
+    links = kg.profile.type_predicates
+    for proof in kg.together([partial(program.prove, kg, (), 1) for program in programs]):
+        found, before = list[NearbyFact](), dict[Term, Triple | None]()
+        before |= {fact.subject: fact for fact in proof if fact.object in cards}
+        before |= {node: None for node in nodes}
         facts = [fact for fact in proof if fact.relation.value not in links]
         while (
             fact := next((f for f in facts if not before.keys().isdisjoint({f.subject, f.object})), None)
