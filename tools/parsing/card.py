@@ -374,7 +374,7 @@ def leading_on(
     for proof in kg.together([partial(program.prove, kg, (), 1) for program in programs]):
         found, before = list[NearbyFact](), dict[Term, Triple | None]()
         before |= {fact.subject: fact for fact in proof if fact.object in cards}
-        before |= {node: None for node in nodes}
+        before |= dict[Term, Triple | None].fromkeys(nodes)
         facts = [fact for fact in proof if fact.relation.value not in links]
         while (
             fact := next((f for f in facts if not before.keys().isdisjoint({f.subject, f.object})), None)
