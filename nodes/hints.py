@@ -172,7 +172,8 @@ def around_lines(state: State, env: Environment, before: Sequence[str]) -> list[
     classes = names(kg, [node for node, _ in of_classes.values()])
     all_seen = [NearbyFact(s.triple, s.through) for s in state.observation]
     groups = class_lines(kg, of_classes, FactTexts(kg, all_seen))
-    totals = {short(node): len(class_card(kg, node).held) for node in classes if isinstance(node, IRI)}
+    held = {short(node): len(class_card(kg, node).held) for node in classes if isinstance(node, IRI)}
+    totals = {node: count for node, count in held.items() if count}  # none where the graph took too long
     heads = {short(node): f"Members of {with_id(kg, node, name)} have" for node, name in classes.items()}
     facts = [fact for fact, s in zip(all_seen, state.observation, strict=True) if s not in of_classes]
     topics = [topic for topic in state.observed if topic not in groups]
