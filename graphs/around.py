@@ -33,8 +33,9 @@ from triplewise.tools.pyql.text import read_iri
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.surroundings import closest_relations, facts_by_relation
 
-DESCRIBED, COUNT_SECONDS, LONGEST_NAME = 30, 5.0, 80
-"""Most relations of a description, seconds for counting an entity's facts, and characters of a name given."""
+DESCRIBED, COUNT_SECONDS, HELD_SECONDS, LONGEST_NAME = 30, 5.0, 10.0, 80
+"""Most relations of a description, seconds for counting an entity's facts and for looking what a graph holds
+around a question, and characters of a name given."""
 ENTITIES, HELD, VALUES, NEAR = 2, 8, 3, 3
 """Entities, relations of each, and values of these that are shown where nothing was found; near names."""
 
@@ -131,7 +132,8 @@ class ServedGraph:
 
     def held(self, state: State | Conversation) -> Held | None:
         """Return what the graph holds around a question that is not surely answered, and what may help."""
-        answer, kg, encoder, source = state.answer, self.kg.session(), self.encoder, self.source
+        answer, encoder, source = state.answer, self.encoder, self.source
+        kg = self.kg.session(deadline=Deadline(min(HELD_SECONDS, self.settings.max_seconds)))
         if answer is None or answer.status not in ("not_found", "unsure") or answer.sql:
             return None
         rest = state.question

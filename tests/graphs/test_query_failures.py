@@ -8,12 +8,13 @@ import os
 import random
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.support.sparql_server import Scripted, SparqlServer
-from triplewise.graphs import Answer, Context, build_graph
+from triplewise.graphs import Answer, Context, State, around, build_graph
 from triplewise.graphs.around import ServedGraph
 from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.kg import Outcome, Result, open_kg
@@ -81,6 +82,16 @@ def test_a_run_ends_with_its_seconds() -> None:
         with pytest.raises(KGUnavailableError, match="seconds of the run are over"):
             ServedGraph.open("agent", {"kg": server.url, "max_seconds": 1.0})
         assert time.monotonic() - start < 5
+
+
+def test_help_after_a_dead_end_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(around, "HELD_SECONDS", 0.5)
+    state = State(question="Who wrote Dracula?", answer=Answer("not_found"))
+    served = ServedGraph.open("agent", {"kg": "demo"})
+    with SparqlServer([Scripted(delay=60.0)]) as server:
+        start = time.monotonic()
+        replace(served, kg=open_kg(server.url, profile="generic")).held(state)
+        assert time.monotonic() - start < 15
 
 
 def test_a_cancelled_run_frees_its_threads() -> None:

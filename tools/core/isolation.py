@@ -46,7 +46,8 @@ class IsolatedCalls:
     def run(self, request: object, seconds: float, is_over: Callable[[], bool] = bool) -> Any:
         """Return the reply to a request.
 
-        Raises `Ended` where it took more than `seconds` or `MEMORY` bytes, or the run `is_over`.
+        Raises `Ended` where it took more than `seconds`, the start of a process not counted, or more than
+        `MEMORY` bytes, or the run `is_over`.
         """
         end, late = time.monotonic() + seconds, f"no answer within {seconds:g} s"
         while not self._turns.acquire(timeout=min(_LOOK, max(0.0, end - time.monotonic()))):
@@ -54,7 +55,11 @@ class IsolatedCalls:
                 raise Ended(f"{late}: other queries were running")
         process = None
         try:
-            process = self._idle.pop() if self._idle else _Process(self._target, self._arguments())
+            if self._idle:
+                process = self._idle.pop()
+            else:
+                process = _Process(self._target, self._arguments())
+                end = time.monotonic() + seconds  # one that starts slowly would be ended every time
             process.connection.send(request)
             reply = process.receive(end, is_over)
             self._idle.append(process)

@@ -73,6 +73,9 @@ class Server(NamedTuple):
     ignores_case: bool = False
 
 
+SPARE = 10.0  # seconds beyond a time-out in which a server must have ended a query that it was told to
+
+
 def _kill_query(engine: sa.Engine, connection: Any) -> None:
     with sa.create_engine(engine.url, poolclass=sa.NullPool).connect() as other:
         other.exec_driver_sql(f"KILL QUERY {connection.thread_id()}")
@@ -106,9 +109,11 @@ class SqlAlchemyEngine:
                 "sqlite://", creator=lambda: _connect_sqlite(path), poolclass=QueuePool
             )
             return
+        limits = {"connect_timeout": str(max(2, min(10, int(timeout))))}
+        if server is _MYSQL:  # pymysql waits for the greeting as for any reply
+            limits["read_timeout"] = str(int(min(timeout, 86_400.0) + SPARE))
         self._engine = sa.create_engine(
-            url,
-            connect_args={"connect_timeout": max(2, min(10, int(timeout)))},
+            url.update_query_dict(limits),
             # Where the dialect knows it, each transaction is begun as one that only reads, too.
             execution_options={"postgresql_readonly": True},
             pool_pre_ping=True,

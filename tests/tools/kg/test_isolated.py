@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyoxigraph as ox
 import pytest
@@ -79,3 +80,14 @@ def test_queries_wait_for_their_turn(kg: LocalKG, monkeypatch: pytest.MonkeyPatc
     result = kg.query(SMALL, timeout=0.2, foreign=True)
     assert all(taken)
     assert (result.outcome, "other queries" in result.message) == (Outcome.TIMEOUT, True)
+
+
+def test_a_slow_start_is_not_counted_as_a_slow_query(kg: LocalKG, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = isolation._Process.__init__
+
+    def late(self: isolation._Process, *arguments: Any) -> None:
+        start(self, *arguments)
+        time.sleep(1.0)
+
+    monkeypatch.setattr(isolation._Process, "__init__", late)
+    assert kg.query(SMALL, timeout=1.0, foreign=True).outcome is Outcome.ROWS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from triplewise.tools.actions.sql import table_line
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
+from triplewise.tools.sql import engines
 from triplewise.tools.sql.database import open_database
 
 
@@ -29,6 +31,13 @@ def test_bad_urls(url: str, message: str) -> None:
         open_database(url)
     assert "s3cret" not in str(caught.value)
     assert "tiger" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["mysql", "postgresql"])
+def test_a_server_that_says_nothing_is_not_waited_for(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "SPARE", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(KGUnavailableError):
+        open_database(f"{kind}://u:s3cret@127.0.0.1:{server.getsockname()[1]}/x", timeout=1.0)
 
 
 @pytest.mark.parametrize("name", ["no.db", "no.duckdb", "no.csv"])
