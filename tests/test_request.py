@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 QUESTION = "Where was Goethe's unmarried partner born?"
-MOST_FILES, MOST_DEPTH = 75, 27  # a third of the files are the semantic parser; a phase is a file or two
+MOST_FILES, MOST_DEPTH = 78, 27  # a third of the files are the semantic parser; a phase is a file or two
 
 # Runs in a process of its own, so that nothing is opened or cached before the question is asked.
 TRACER = """

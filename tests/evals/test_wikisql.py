@@ -101,5 +101,5 @@ def test_splits_share_no_table_and_never_change() -> None:
 
 
 def test_a_model_is_needed() -> None:
-    with pytest.raises(ConfigurationError, match="--model"):
+    with pytest.raises(ConfigurationError, match="needs a language model"):
         wikisql()

@@ -159,7 +159,7 @@ def test_context_refuses_what_cannot_work(settings: dict[str, Any], message: str
         ({"toolset": "hammer"}, "unknown toolset 'hammer'; choose one of: agentbench, explore, pyql"),
         ({"prompt": "sonnet"}, "unknown prompt 'sonnet'"),
         ({"documents": "/nowhere"}, "no such folder of documents"),
-        ({"encoder": "x" * 5_000}, "no encoder"),
+        ({"encoder": "x" * 5_000}, "should be a name"),
     ],
 )
 def test_unknown_settings_are_told_when_they_are_used(

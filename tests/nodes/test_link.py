@@ -32,7 +32,7 @@ def test_everything_else_starts_anew(runtime: Runtime[Context], state: Callable[
     update = link(used, runtime)
     kept = {"linked": update["linked"], "focus": update["focus"]}
     assert used.after(update) == State(question=used.question, **kept)
-    assert update.keys() == State.model_fields.keys() - {"question", "entities"}
+    assert update.keys() == State.model_fields.keys() - {"question", "entities", "turns"}
 
 
 def test_mistakes_of_the_caller_are_told(runtime: Runtime[Context]) -> None:

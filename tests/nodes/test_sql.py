@@ -78,7 +78,7 @@ def test_a_scripted_model_is_corrected(db: str, openai_server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "match"), [({"model": "openai:any"}, "--db"), ({"db": "films.db"}, "--model")]
+    ("given", "match"), [({"model": "openai:any"}, "--db"), ({"db": "films.db"}, "needs a language model")]
 )
 def test_a_database_and_a_model_are_needed(given: dict[str, Any], match: str) -> None:
     with pytest.raises(ConfigurationError, match=match):
