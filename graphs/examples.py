@@ -6,10 +6,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, zip_longest
 
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.protocol import Result
 from triplewise.tools.language.lexicon import word_list
 from triplewise.tools.parsing.card import RelationCard, SchemaCard
 from triplewise.tools.parsing.confidence import calibration_for
@@ -40,12 +42,15 @@ def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
 
 def _made_questions(kg: KnowledgeGraph, schema: SchemaCard) -> Iterator[tuple[str, str, set[str]]]:
     """Give questions about relations and classes: form, question, and the values that are right."""
+    cards = dict[int, RelationCard]()
+    queries = list[Callable[[], Result]]()
     for number, card in enumerate(schema.relations[: FAR if kg.is_remote else RELATIONS]):
         iri = kg.profile.expand(card.id, relation=True)
-        if not card.names or " / " in card.id or card.id.startswith("^") or iri is None:  # a path over two
-            continue
-        rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {iri.n3()} ?o }}", limit=ROWS).rows
-        facts = [(s, o) for s, o in rows if isinstance(s, IRI) and o is not None]
+        if card.names and " / " not in card.id and not card.id.startswith("^") and iri is not None:  # no path
+            cards[number] = card
+            queries.append(partial(kg.query, f"SELECT ?s ?o WHERE {{ ?s {iri.n3()} ?o }}", limit=ROWS))
+    for (number, card), result in zip(cards.items(), kg.together(queries), strict=True):
+        facts = [(s, o) for s, o in result.rows if isinstance(s, IRI) and o is not None]
         labels = kg.labels(term for fact in facts for term in fact if isinstance(term, IRI))
         if known := [fact for fact in facts if fact[0] in labels]:
             yield from _relation_questions(card, facts, known[number % len(known)], labels, kg.profile.short)

@@ -102,8 +102,10 @@ def learn(
         run = SelfLearning(config, folder, learner, report)
         # Stored once everything that it names could be opened.
         write_text(path, text, private=True)
-        journals = (closing(Journal(folder / name)) for name in (TRAJECTORIES, VALIDATED))
-        with next(journals) as journal, next(journals) as validated:
+        with (
+            closing(Journal(folder / TRAJECTORIES)) as journal,
+            closing(Journal(folder / VALIDATED)) as validated,
+        ):
             while not run.state.stopped:
                 if len(run.state.scores) == run.state.iteration:
                     run.validate(validated)

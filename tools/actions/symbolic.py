@@ -80,9 +80,8 @@ def search_neighbor(
     listed = ", ".join([*forward, *(f"^{name}" for name in backward)])
     there = f" Its relations are {listed}." if listed else ""
     # As figure 7 words it (observation 2).
-    documents = " or go to invoke wiki_search to retrieve relevant documents" * (
-        "extract" in context.services
-    )
+    documents = " or go to invoke wiki_search to retrieve relevant documents"
+    documents = documents if "extract" in context.services else ""
     text = "No entity found under this relation in the knowledge graph. You can keep searching on graph"
     return replace(feedback, observation=f"{text}{documents}.{there}")
 

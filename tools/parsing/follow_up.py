@@ -119,7 +119,9 @@ def write_tree(tree: q.Query, index: GraphIndex) -> str:
 
 
 def read_tree(text: str, index: GraphIndex) -> q.Query | None:
-    """Return the query tree that a text stands for; None where the index lacks a part of it."""
+    """Return the query tree that a text stands for; None for "", and where the index lacks a part of it."""
+    if not text:
+        return None
     numbers = {relation.path: relation.i for relation in index.rels}
     classes = {_class_key(index, c): c for c in range(len(index.classes))}
 
@@ -137,7 +139,7 @@ def read_tree(text: str, index: GraphIndex) -> q.Query | None:
         return value
 
     try:
-        return cast(q.Query, read("", json.loads(text))) if text else None
+        return cast(q.Query, read("", json.loads(text)))
     except KeyError:
         return None
 
@@ -169,13 +171,13 @@ def ground_earlier(question: Question) -> None:
                     continue
                 fits = like[kind][classes] if kind in like else ()
                 features = f(
-                    ana=1, ana_named=kind in NAMED, ana_unsaid=kind == "unsaid", ana_back=back,
-                    ana_topic=role == "topic" and kind not in ("the", "unsaid"), ana_base=role == "base",
-                    ana_unsaid_answer=role == "answer" and kind == "unsaid" and is_one,
+                    ana=1, ana_named=kind in NAMED, ana_omitted=kind == "omitted", ana_back=back,
+                    ana_topic=role == "topic" and kind not in ("the", "omitted"), ana_base=role == "base",
+                    ana_omitted_answer=role == "answer" and kind == "omitted" and is_one,
                     ana_set=not is_one, ana_noun=end - start > 1,
-                    ana_number=kind not in ("the", "unsaid", "place") and (kind == "several") == is_one,
+                    ana_number=kind not in ("the", "omitted", "place") and (kind == "several") == is_one,
                     ana_alike=max(map(float, fits), default=0.0),
-                    ana_clause=question.clause * (kind == "unsaid"), ent_exact=is_one and kind != "the",
+                    ana_clause=question.clause * (kind == "omitted"), ent_exact=is_one and kind != "the",
                 )  # fmt: skip
                 one = q.Nodes(nodes) if is_one else query
                 mentions = left_out | nodes if is_one else left_out
@@ -197,7 +199,7 @@ def _places(question: Question) -> list[tuple[int, int, str]]:
     question.pronouns.update(i for i, _, kind in said if kind != "the")
     pointing = (place for place in said if words[place[0]] in ("this", "that", "these", "those"))
     named = [(i, j + 1, kind) for i, j, kind in pointing if j < last and question.content(j, j + 1)]
-    return [*said, *named, (last, last + 1, "unsaid")]
+    return [*said, *named, (last, last + 1, "omitted")]
 
 
 def _antecedents(turn: Turn, tree: q.Query | None, index: GraphIndex) -> Iterator[tuple[q.Set, str]]:
@@ -223,7 +225,7 @@ def leans_on(features: Mapping[str, float], turns: Sequence[Turn]) -> Turn | Non
     return turns[min(back, len(turns) - 1)] if turns and is_part else None
 
 
-def likeness(question: Question, derivation: Derivation) -> Features:
+def like_before(question: Question, derivation: Derivation) -> Features:
     """How a reading goes with the question before: whether "only" keeps some of its answers, and how like the
     relation asked for is where no word tells it ("Where was X born? And when?")."""
     trees = [tree for _, tree in question.earlier]
@@ -253,7 +255,7 @@ def instead(question: Question, part: Derivation) -> Iterator[tuple[Features, q.
     """The trees of the questions before with a part in place of what is of its kind: an entity of an entity
     of its class, a class of a class, a value of a value."""
     names = {name for name, _ in part.all_features()}
-    if part.category is not Category.SET or "ana_unsaid" in names:
+    if part.category is not Category.SET or "ana_omitted" in names:
         return
     if part.kind not in STANDING and "ana_named" not in names:
         return
