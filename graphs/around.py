@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -132,10 +132,10 @@ class ServedGraph:
 
     def held(self, state: State | Conversation) -> Held | None:
         """Return what the graph holds around a question that is not surely answered, and what may help."""
-        answer, encoder, source = state.answer, self.encoder, self.source
-        kg = self.kg.session(deadline=Deadline(min(HELD_SECONDS, self.settings.max_seconds)))
+        answer, encoder = state.answer, self.encoder
         if answer is None or answer.status not in ("not_found", "unsure") or answer.sql:
             return None
+        kg = self.kg.session(deadline=Deadline(min(HELD_SECONDS, self.settings.max_seconds)))
         rest = state.question
         for entity in state.linked:
             rest = rest.replace(entity.mention, " ")
@@ -156,22 +156,29 @@ class ServedGraph:
                 held += [facts.model_copy(update={"relations": shown, "notice": ""})] if shown else []
         except TriplewiseError:
             return None
-        cures, relation = list[Cure](), next((r for facts in held for r in facts.relations), None)
+        relation = next((r for facts in held for r in facts.relations), None)
+        cures = tuple(self._cures(state, relation, words))
+        return Held(words=words, entities=tuple(held), near=near, cures=cures)
+
+    def _cures(
+        self, state: State | Conversation, relation: RelationFacts | None, words: str
+    ) -> Iterator[Cure]:
+        """Give what may help: another name of a relation, an index of names, the schema, a seed question."""
+        source, kg = self.source, self.kg
         if relation is not None and words:
             option = ["--kg", source] if source and source != "demo" else []
             text = (
                 f'If "{relation.label}", or another of these, is what you call "{words}", let it be called so'
             )
-            cures.append(Cure.run(text, "name", relation.label, words, *option))
-        if kg.is_remote and kg.index is None and not (relation and words):
-            cures.append(Cure.run("Names are found in any spelling once they are indexed", "index", source))
+            yield Cure.run(text, "name", relation.label, words, *option)
+        elif kg.is_remote and kg.index is None:
+            yield Cure.run("Names are found in any spelling once they are indexed", "index", source)
         if source and not state.linked:
-            cures.append(Cure.run("See what the graph holds", "info", source))
+            yield Cure.run("See what the graph holds", "info", source)
         if state.linked and not (state.turns and leans(state.question)):  # a seed question stands alone
             line = {"question": state.question, "answers": ["..."], "entities": [state.linked[0].mention]}
             text = "Or answer two such questions in a file, a line of JSON each, and ask with --seeds FILE"
-            cures.append(Cure(text=text, command=json.dumps(line, ensure_ascii=False)))
-        return Held(words=words, entities=tuple(held), near=near, cures=tuple(cures))
+            yield Cure(text=text, command=json.dumps(line, ensure_ascii=False))
 
     def document(self, state: State) -> dict[str, Any]:
         """Return an ended run as JSON, and what the graph holds where it gave no sure answer."""
