@@ -1,8 +1,7 @@
-"""Logs of evaluations as dataframes (`inspect_ai.analysis`): what reports and comparisons are made from."""
+"""Logs of evaluations as dataframes: what reports and comparisons are made from."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 from zipfile import BadZipFile
 
 import pandas as pd
-from inspect_ai.analysis import SampleColumn, samples_df
 from inspect_ai.log import EvalSample, read_eval_log
 
 from triplewise.evals.data import catalog
@@ -105,25 +103,21 @@ def read_logs(paths: Iterable[Path | str]) -> list[Log]:
 def _read(path: Path) -> Log:
     if path.suffix != SUFFIX:
         raise DataError(f"not a log of an evaluation: those end in {SUFFIX}", path)
-    columns = [SampleColumn("row", path=_row, full=True)]
     try:
-        header = read_eval_log(str(path), header_only=True)
+        header = read_eval_log(path, exclude_fields=_UNUSED)
         spec, about = header.eval, header.eval.metadata or {}
         if "benchmark" not in about or "preset" not in about:
             message = f"a log of another program (its task is {spec.task!r}), not of `triplewise eval`"
             raise DataError(f"{message}; leave it out", path)
-        read = samples_df([path], columns, full=True, quiet=True, exclude_fields=_UNUSED)
+        questions = pd.DataFrame(map(_row, header.samples or ())).set_index("id", drop=False)
     except (ValueError, LookupError, RuntimeError, OSError, BadZipFile) as error:
         fix = "run its evaluation again with the same arguments, or delete it"
         raise DataError(
             f"the log cannot be read ({error}); it was cut off or changed: {fix}", path
         ) from error
-    rows = pd.DataFrame(read["row"].map(json.loads).tolist()).astype(object)
-    questions = pd.concat([rows, pd.DataFrame(rows.pop("figures").tolist(), dtype=float)], axis=1)
     # Where only answerable questions are asked, none of them is marked.
     if (about.get("asked") and about.get("answerable") == about["asked"]) or spec.task_args.get("kg_exact"):
         questions["answerable"] = True
-    questions = questions.set_index("id", drop=False)
     scored = [name for name in QUALITY if name in questions]
     unscored = questions["error_class"].eq(CRASHED) & questions[scored].isna().all(axis=1)
     questions.loc[unscored, scored] = 0.0  # it crashed before it was scored
@@ -153,18 +147,18 @@ def _read(path: Path) -> Log:
     )
 
 
-def _row(sample: EvalSample) -> str:
-    """A sample as a row of `Log.questions`, in JSON: a cell of a dataframe holds one value."""
-    run, about, figures = sample.store_as(Run), sample.metadata, figures_of(sample.scores or {})
+def _row(sample: EvalSample) -> dict[str, Any]:
+    """A sample as a row of `Log.questions`."""
+    run, figures = sample.store_as(Run), figures_of(sample.scores or {})
     error = sample.error.message if sample.error else ""
     main = next((figures[name] for name in MAIN if name in figures), 0.0)
     if "input_tokens" in figures:
         figures["tokens"] = figures["input_tokens"] + figures["output_tokens"]
-    return json.dumps({
+    return {
         "id": str(sample.id),
-        "answerable": about.get("answerable"),
+        "answerable": sample.metadata.get("answerable"),
         "error": error,
         "error_class": CRASHED if error else error_class(run, main),
         "guidelines": run.corrections,
-        "figures": figures,
-    })  # fmt: skip
+        **figures,
+    }
