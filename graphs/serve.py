@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import cache, partial
@@ -43,6 +44,7 @@ from triplewise.tools.core.addresses import LOOPBACK, host_of
 from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
 from triplewise.tools.core.files import packaged
 from triplewise.tools.core.taught import keep
+from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.parsing.card import SchemaCard
 from triplewise.tools.pyql.raw_sparql import run_query
 
@@ -75,13 +77,13 @@ class Service:
             routes=[
                 Route("/", lambda request: page),
                 Route("/health", self._health),
-                Route("/api/ask", self._ask, methods=both),
+                Route("/api/ask", _answering(self._ask), methods=both),
                 Route("/api/stream", self._stream, methods=both),
-                Route("/api/query", self._query, methods=both),
+                Route("/api/query", _answering(self._query), methods=both),
                 Route("/api/schema", self._about),
                 Route("/api/rate", self._rate, methods=["POST"]),
                 Route("/api/name", self._name, methods=["POST"]),
-                Route("/text2sparql", self._text2sparql),
+                Route("/text2sparql", _answering(self._text2sparql)),
                 Route("/openapi.json", lambda request: JSONResponse(described())),
                 Route("/docs", lambda request: docs),
             ],
@@ -93,8 +95,7 @@ class Service:
         await asyncio.to_thread(self.main.probe)
         return JSONResponse({"status": "ok", "graph": self.main.kg.name, "triplewise": version("triplewise")})
 
-    async def _ask(self, request: Request) -> Response:
-        given = await _given(request)
+    async def _ask(self, given: Mapping[str, Any]) -> Response:
         state, _ = await self._answer(_question(given))
         document = await asyncio.to_thread(self.main.document, state)
         rows = zip(document["answer"], document["iris"], document["labels"], strict=True)
@@ -110,9 +111,9 @@ class Service:
                 self._schema = {**asdict(schema), "questions": made}
         return JSONResponse(self._schema)
 
-    async def _text2sparql(self, request: Request) -> Response:
+    async def _text2sparql(self, given: Mapping[str, Any]) -> Response:
         """Return the query for a question, as the challenge's client expects it; "" where none is known."""
-        dataset, question = request.query_params.get("dataset", ""), _question(request.query_params)
+        dataset, question = given.get("dataset", ""), _question(given)
         _, answer = await self._answer(question)
         return JSONResponse({"dataset": dataset, "question": question, "query": answer.sparql})
 
@@ -124,17 +125,22 @@ class Service:
             {"event": event, "data": json.dumps(data)} async for event, data in self._events(given)
         )
 
-    async def _query(self, request: Request) -> Response:
-        given = await _given(request)
+    async def _query(self, given: Mapping[str, Any]) -> Response:
         sparql = given.get("query")
         if not isinstance(sparql, str) or not sparql.strip():
             raise HTTPException(400, 'no query: send {"query": "SELECT ..."}')
         timeout = self.main.context.query_timeout
-        run = partial(run_query, self.main.kg.session(), sparql, timeout=timeout, limit=MOST_ROWS)
         async with self._turn():
-            result = await asyncio.to_thread(run)
-        names = result.get("variables", ())
-        rows = [[(row.get(name) or {}).get("value", "") for name in names] for row in result.get("rows", ())]
+            deadline = Deadline(math.inf)
+            try:
+                kg = self.main.kg.session(deadline=deadline)
+                result = await asyncio.to_thread(run_query, kg, sparql, timeout=timeout, limit=MOST_ROWS)
+            finally:
+                deadline.cancel()  # ends the query of a client that has gone away
+        if "boolean" in result:
+            return _reply(given, result, ("boolean",), [(str(result["boolean"]).lower(),)])
+        names = result["variables"]
+        rows = [[(row.get(name) or {}).get("value", "") for name in names] for row in result["rows"]]
         return _reply(given, result, names, rows)
 
     async def _rate(self, request: Request) -> Response:
@@ -297,10 +303,10 @@ def _question(given: Mapping[str, Any]) -> str:
 def _reply(
     given: Mapping[str, Any], document: Any, names: Sequence[str], rows: Sequence[Sequence[object]]
 ) -> Response:
-    """Return the document as JSON, or its table as CSV where the request wants it and there is one."""
+    """Return the document as JSON, or its table as CSV where the request wants it."""
     if (form := given.get("format", "json")) not in ("json", "csv"):
         raise HTTPException(400, f"format: json or csv, got {form!r}")
-    if form == "json" or not names:
+    if form == "json":
         return JSONResponse(document)
     return Response(csv_text(names, rows), media_type="text/csv; charset=utf-8")
 
@@ -309,9 +315,33 @@ def _html(text: str, policy: str) -> Response:
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
 
+def _answering(
+    answer: Callable[[Mapping[str, Any]], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint that answers the parameters of a request until its client goes away."""
+
+    async def endpoint(request: Request) -> Response:
+        async def leave() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
+        given = await _given(request)
+        answering, leaving = asyncio.ensure_future(answer(given)), asyncio.ensure_future(leave())
+        try:
+            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                raise ClientDisconnect
+            return answering.result()
+        finally:
+            answering.cancel()
+            leaving.cancel()
+
+    return endpoint
+
+
 async def _given(request: Request) -> Mapping[str, Any]:
     """Return the parameters of a GET, or the JSON object of a POST. Raises `HTTPException` for others."""
-    if request.method == "GET":
+    if request.method != "POST":
         return dict(request.query_params)
     content = bytearray()
     async for chunk in request.stream():  # a body may be sent without its length

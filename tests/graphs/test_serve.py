@@ -178,6 +178,8 @@ def test_answers_and_rows_as_csv_by_get_and_post(office: Any) -> None:
     rows = {"query": "SELECT ?n { ?e :salary ?n } ORDER BY ?n", "format": "csv"}
     rows["query"] = rows["query"].replace(":salary", "<http://office.example/salary>")
     assert office.get("/api/query", params=rows).text.split() == ["n", "700", "900", "1200"]
+    boolean = {"query": "ASK { ?e <http://office.example/salary> 900 }", "format": "csv"}
+    assert office.get("/api/query", params=boolean).text == "boolean\r\ntrue\r\n"
     assert office.get("/api/ask", params={**asked, "format": "xml"}).status_code == 400
 
 
@@ -244,8 +246,15 @@ def test_the_api_is_described(office: Any) -> None:
     own = {path: methods for path, methods in routes.items() if path not in ("/", "/docs", "/openapi.json")}
     found = {path: does.keys() & {"get", "post"} for path, does in described["paths"].items()}
     assert found == own
+    for does in described["paths"].values():  # a POST takes what a GET does
+        if "post" in does:
+            body = does["post"]["requestBody"]["content"]["application/json"]["schema"]
+            given = {p["name"]: p["schema"] for p in does.get("get", {}).get("parameters", ())}
+            assert body["properties"] == (given or body["properties"])
+            assert all(p["type"] == "string" and p["description"] for p in body["properties"].values())
     page = office.get("/docs")
     assert all(path in page.text for path in own)
+    assert page.text.count("Questions of one conversation may lean on earlier ones.") == 1
 
 
 @pytest.mark.parametrize(
@@ -283,6 +292,33 @@ def test_some_wait_and_others_are_told_to_come_back(monkeypatch: pytest.MonkeyPa
             return [reply.status_code for reply in await asyncio.gather(*asked)]
 
     assert sorted(asyncio.run(ask())) == [200, 200, 200, 503, 503]
+
+
+def test_a_client_that_goes_away_gives_its_turn_back(folder: Path) -> None:
+    runaway = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i } ORDER BY ?a ?d ?g"
+    with (
+        started(folder, "serve", "--jobs", "1", "--set", "query_timeout=600", *SURE) as url,
+        httpx.Client(base_url=url, trust_env=False, timeout=60) as client,
+    ):
+        for method, how in (("GET", {"params": {"query": runaway}}), ("POST", {"json": {"query": runaway}})):
+            for _ in range(2):  # as many as may run at a time
+                with pytest.raises(httpx.ReadTimeout):
+                    client.request(method, "/api/query", timeout=1.0, **how)
+            rows = client.post("/api/query", json={"query": CAPITAL}).json()["rows"]
+            assert rows[0]["city"]["label"] == "Tokyo"
+        assert client.get("/api/ask", params={"question": GOETHE}).json()["status"] == "answered"
+
+
+def test_a_client_that_asks_and_goes_away_gives_its_turn_back(
+    folder: Path, openai_server: Callable[..., OpenAIServer]
+) -> None:
+    model = openai_server(["..."], faults=[Fault.SLOW], slow=120)
+    asks = ("serve", "--jobs", "1", "--model", "openai:scripted", "--base-url", model.url)
+    with started(folder, *asks) as url, httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+        with pytest.raises(httpx.ReadTimeout):
+            client.get("/api/ask", params={"question": GOETHE}, timeout=10.0)
+        assert model.requests, "it waited for the model"
+        assert client.post("/api/query", json={"query": CAPITAL}).status_code == 200
 
 
 def test_what_a_client_may_not_do(server: httpx.Client) -> None:
