@@ -130,7 +130,7 @@ class Environment:
 
         timeout, limit = self.context.query_timeout, self.context.row_limit
         database = open_database(whole_url(self.context.db), timeout=timeout, limit=limit)
-        return database.session(self.meter, timeout, limit)
+        return database.session(self.meter, timeout, limit, self.deadline)
 
     @cached_property
     def encoder(self) -> Encoder:

@@ -71,7 +71,8 @@ def test_what_a_database_calls_its_tables_is_one_line_and_can_be_queried(given_n
         assert not CONTROLS.search(line)
         assert len(line.splitlines()) == 1
         rows = [
-            database.select(database.query_of(column).returning(column, "")).rows for column in schema.columns
+            database.select(database.query_of(column.table).returning(column, "")).rows
+            for column in schema.columns
         ]
         assert rows == [((7,),), (("seven",),)]
         database.close()

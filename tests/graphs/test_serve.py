@@ -300,12 +300,13 @@ def test_a_client_that_goes_away_gives_its_turn_back(folder: Path) -> None:
         started(folder, "serve", "--jobs", "1", "--set", "query_timeout=600", *SURE) as url,
         httpx.Client(base_url=url, trust_env=False, timeout=60) as client,
     ):
-        for method, how in (("GET", {"params": {"query": runaway}}), ("POST", {"json": {"query": runaway}})):
-            for _ in range(2):  # as many as may run at a time
-                with pytest.raises(httpx.ReadTimeout):
-                    client.request(method, "/api/query", timeout=1.0, **how)
-            rows = client.post("/api/query", json={"query": CAPITAL}).json()["rows"]
-            assert rows[0]["city"]["label"] == "Tokyo"
+        for _ in range(2):  # as many as may run at a time
+            with pytest.raises(httpx.ReadTimeout):
+                client.get("/api/query", params={"query": runaway}, timeout=1.0)
+            with pytest.raises(httpx.ReadTimeout):
+                client.post("/api/query", json={"query": runaway}, timeout=1.0)
+        rows = client.post("/api/query", json={"query": CAPITAL}).json()["rows"]
+        assert rows[0]["city"]["label"] == "Tokyo"
         assert client.get("/api/ask", params={"question": GOETHE}).json()["status"] == "answered"
 
 

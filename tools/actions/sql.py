@@ -110,7 +110,7 @@ def add_condition(
     database, query = _begun(context)
     condition = read_condition(database.schema, (column, op, value, *more), query.table if query else "")
     compared, name = condition.column, database.schema.name_of(condition.column)
-    query = query or database.query_of(compared)
+    query = query or database.query_of(compared.table)
     after = query.where(condition)
     result = database.select(after.rows(), context.preview)
     looked_up, calls = Call("get_column", (name,)).text(), set(context.memory.calls) - context.memory.failed
@@ -143,7 +143,7 @@ def set_answer(
     if function in ("SUM", "AVG") and found.kind != "number":
         message = f"{function} needs numbers; {name} holds {found.kind}"
         raise ActionError("sum_of_text", message, column=name, given=function)
-    after = (query or database.query_of(found)).returning(found, function)
+    after = (query or database.query_of(found.table)).returning(found, function)
     result = database.select(after, context.preview)
     result = replace(result, columns=(f"{function}({found.name})" if function else found.name,))
     return replace(_preview(after, result), arguments=(name, function or "None"))

@@ -51,14 +51,11 @@ def _facts(database: RelationalDatabase, base: str) -> Iterator[ox.Quad]:
     def iri(*parts: object) -> ox.NamedNode:
         return ox.NamedNode(base + "-".join(quote(str(part), safe="").replace("-", "%2D") for part in parts))
 
-    from sqlglot import exp  # takes its time
-
     schema = database.schema
     primary = {t.name: t.primary or tuple(c.name for c in t.columns) for t in schema.tables}
     label, is_a = ox.NamedNode(RDFS + "label"), ox.NamedNode(RDF + "type")
     for name in (table.name for table in schema.tables):
-        written = exp.to_identifier(name, quoted=True).sql(database.engine.dialect)
-        result = database.select(database.read_select(f"SELECT * FROM {written}"))
+        result = database.select(database.query_of(name))
         if not result.outcome.ok:
             raise KGUnavailableError(f"table {name} cannot be read as a graph: {result.message}")
         if result.outcome is Outcome.TRUNCATED:

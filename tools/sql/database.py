@@ -20,8 +20,8 @@ from sqlglot import exp
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.core.terms import one_line
-from triplewise.tools.kg.protocol import Meter, Outcome
-from triplewise.tools.sql.engines import SERVERS, Engine, Fetched, QueryError, open_engine
+from triplewise.tools.kg.protocol import Deadline, Meter, Outcome
+from triplewise.tools.sql.engines import EVER, SERVERS, Engine, Fetched, QueryError, open_engine
 from triplewise.tools.sql.query import Rows
 from triplewise.tools.sql.schema import Column, reflect_schema
 from triplewise.tools.sql.select import Select, as_stored, read_select
@@ -107,12 +107,13 @@ class RelationalDatabase:
         self.schema, self.close = reflect_schema(engine, timeout), engine.close
         self._distinct: dict[Column, tuple[Value, ...]] = {}
         self._selected: dict[tuple[str, int | None], Rows] | None = None
-        self.meter = Meter()
+        self.meter, self.deadline = Meter(), EVER
 
-    def session(self, meter: Meter, timeout: float, limit: int) -> Self:
-        """The same database for one run, with its meter, time-out and row limit: it asks no SELECT twice."""
+    def session(self, meter: Meter, timeout: float, limit: int, deadline: Deadline) -> Self:
+        """The same database for one run, with its meter, limits and deadline: it asks no SELECT twice."""
         session = copy(self)
         session.meter, session.timeout, session.limit, session._selected = meter, timeout, limit, {}
+        session.deadline = deadline
         return session
 
     def values(self, column: Column, limit: int = 20) -> Rows:
@@ -124,9 +125,9 @@ class RelationalDatabase:
         select = self.read_select(program) if program else None
         return TableQuery(cast(exp.Select, select.tree), self.engine.dialect) if select else None
 
-    def query_of(self, column: Column) -> TableQuery:
-        """All rows of a column's table, to which conditions and the answer are added."""
-        return TableQuery(exp.select("*").from_(exp.table_(column.table, quoted=True)), self.engine.dialect)
+    def query_of(self, table: str) -> TableQuery:
+        """All rows of a table, to which conditions and the answer are added."""
+        return TableQuery(exp.select("*").from_(exp.table_(table, quoted=True)), self.engine.dialect)
 
     def read_select(self, text: str) -> Select:
         """The SELECT that a model wrote, checked. Raises `ActionError`, see `triplewise.tools.sql.select`."""
@@ -139,7 +140,7 @@ class RelationalDatabase:
         rows = self._rows(select, limit)
         if rows.outcome is Outcome.UNAVAILABLE:
             # Drivers report unknown functions like a lost connection: is the database there?
-            there = self._rows(self.read_select("SELECT 1"), 1)
+            there = self._rows(TableQuery(exp.select("1"), self.engine.dialect), 1)
             rows = replace(rows, outcome=Outcome.SYNTAX) if there.rows else rows
         if self._selected is not None and rows.outcome.ok:
             self._selected[select.text, limit] = rows
@@ -174,7 +175,7 @@ class RelationalDatabase:
             self._distinct[column] = tuple(dict.fromkeys(plain(cell) for (cell,) in cells))
         return self._distinct[column]
 
-    def _values_select(self, column: Column, word: str = "") -> Select:
+    def _values_select(self, column: Column, word: str = "") -> TableQuery:
         """Distinct values of a column, most frequent first; with a word, those that hold it."""
         dialect, is_text = self.engine.dialect, column.kind in ("text", "other")
         cell = exp.column(column.name, quoted=True)
@@ -187,7 +188,7 @@ class RelationalDatabase:
         if word:
             lowered, part = exp.Lower(this=exp.cast(cell, "text")), exp.Literal.string(word.lower())
             select = select.where(exp.StrPosition(this=lowered, substr=part) > 0)
-        return Select(select.group_by("1").order_by("COUNT(*) DESC", "1", dialect=dialect), dialect)
+        return TableQuery(select.group_by("1").order_by("COUNT(*) DESC", "1", dialect=dialect), dialect)
 
     def _rows(self, select: Select, limit: int | None) -> Rows:
         """What a statement gives, cut at the limit; why not, where it cannot be run."""
@@ -207,4 +208,6 @@ class RelationalDatabase:
     def _fetch(self, select: Select, most: int) -> Fetched:
         """Ask the engine for `most` rows, counted by the meter. Raises `QueryError`."""
         self.meter.add()
-        return self.engine.fetch(self.as_stored(select).limited(most), self.timeout, most)
+        is_ours, engine = isinstance(select, TableQuery), self.engine
+        fetch = engine.fetch if is_ours else engine.fetch_apart
+        return fetch(self.as_stored(select).limited(most), self.timeout, most, self.deadline)

@@ -1,7 +1,12 @@
-"""SQLite, DuckDB and servers, opened so that nothing can be written; DuckDB in a process of its own."""
+"""SQLite, DuckDB and servers, opened so that nothing can be written.
+
+What a model wrote for a file, and all of DuckDB, runs in a process of its own: neither can be interrupted in
+the middle of a function (SQLite 3.40 counts to 900,000,000 for `PRINTF('%.*c', 900000000, 'x')`).
+"""
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
 import warnings
@@ -18,8 +23,10 @@ from sqlalchemy.engine.reflection import ObjectKind
 from sqlalchemy.pool import QueuePool
 
 from triplewise.tools.core.isolation import STARTING, Ended, IsolatedCalls
-from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg.protocol import Deadline, Outcome
 
+_Request: TypeAlias = tuple[str, float, int | None]  # a statement, its seconds, how many rows are read
+EVER = Deadline(math.inf)
 LONGEST = 10_000_000  # bytes of a text or a row in SQLite
 _DUCK_SETTINGS = {
     "memory_limit": "'1GB'",
@@ -95,6 +102,27 @@ def open_engine(url: URL, timeout: float) -> Engine:
     return DuckDB(Path(url.database or "")) if is_duck else SqlAlchemyEngine(url, timeout)
 
 
+class _Apart:
+    """Runs statements on a file in a process of its own, which is killed at the time-out."""
+
+    def __init__(self, target: str, path: Path) -> None:
+        self._calls = IsolatedCalls(f"{__name__}:{target}", lambda: (str(path.resolve()),))
+        self.close = self._calls.close
+
+    def fetch(self, statement: str, timeout: float, most: int | None = None, run: Deadline = EVER) -> Fetched:
+        """As `SqlAlchemyEngine.fetch`."""
+        try:
+            request: _Request = statement, timeout, most
+            reply: Fetched | QueryError = self._calls.run(request, timeout, lambda: run.passed)
+        except Ended as ended:
+            raise QueryError(Outcome.TIMEOUT, str(ended)) from None
+        if isinstance(reply, QueryError):
+            raise reply
+        return reply
+
+    fetch_apart = fetch
+
+
 class SqlAlchemyEngine:
     """A SQLite file, or a server. `dialect`: sqlglot's name of its SQL; `ignores_case`: see `Server`."""
 
@@ -105,10 +133,12 @@ class SqlAlchemyEngine:
         self.dialect = {"postgresql": "postgres", "mysql": "mariadb"}.get(kind, kind)
         if server is None:
             path = Path(url.database or "")
+            self.fetch_apart = _Apart("sqlite_answerer", path).fetch
             self._engine = sa.create_engine(
                 "sqlite://", creator=lambda: _connect_sqlite(path), poolclass=QueuePool
             )
             return
+        self.fetch_apart = self.fetch
         limits = {"connect_timeout": str(max(2, min(10, int(timeout))))}
         if server is _MYSQL:  # pymysql waits for the greeting as for any reply
             limits["read_timeout"] = str(int(min(timeout, 86_400.0) + SPARE))
@@ -128,35 +158,40 @@ class SqlAlchemyEngine:
 
         sa.event.listen(self._engine, "connect", set_up)
 
-    def fetch(self, statement: str, timeout: float, most: int | None = None) -> Fetched:
+    def fetch(self, statement: str, timeout: float, most: int | None = None, run: Deadline = EVER) -> Fetched:
         """Run a statement in a transaction that is rolled back, and end it after `timeout` seconds.
 
-        `most`: rows that are read; None for all. Raises `QueryError`, also for a spent time-out.
+        `most`: rows that are read; None for all. It ends with the `run` too. Raises `QueryError`, also for a
+        spent time-out. `fetch_apart` is for what a model wrote.
         """
-        is_late = threading.Event()
+        is_late, is_done, woken = threading.Event(), threading.Event(), threading.Event()
         if self._engine.dialect.paramstyle in ("format", "pyformat"):
             statement = statement.replace("%", "%%")  # the driver reads them as places of values
         try:
             with self._engine.connect() as connection:
                 driver: Any = connection.connection.driver_connection
 
-                def stop() -> None:
+                def watch() -> None:
+                    woken.wait(min(timeout, run.left))
+                    if is_done.is_set():
+                        return
                     is_late.set()
                     if self._server:
                         self._server.interrupt(self._engine, driver)
                     else:
                         driver.interrupt()
 
-                timer = threading.Timer(timeout, stop)
-                timer.daemon = True
-                timer.start()
+                watching = threading.Thread(target=watch, daemon=True)
+                watching.start()
                 try:
-                    result = connection.exec_driver_sql(statement)
-                    rows = result.fetchall() if most is None else result.fetchmany(most)
+                    with run.waking(woken.set):
+                        result = connection.exec_driver_sql(statement)
+                        rows = result.fetchall() if most is None else result.fetchmany(most)
                     return Fetched(tuple(map(str, result.keys())), [tuple(row) for row in rows])
                 finally:
-                    timer.cancel()
-                    timer.join()  # else it could end the next query of this connection
+                    is_done.set()
+                    woken.set()
+                    watching.join()  # else it could end the next query of this connection
         except sa.exc.SQLAlchemyError as error:
             if is_late.is_set():
                 raise QueryError(Outcome.TIMEOUT, f"no answer within {timeout:g} s") from None
@@ -218,25 +253,14 @@ def _first_line(error: Exception) -> str:
     return message.splitlines()[0] if message else type(error).__name__
 
 
-class DuckDB:
+class DuckDB(_Apart):
     """A DuckDB file, or a CSV file as a table; methods are those of `SqlAlchemyEngine`."""
 
     name = dialect = "duckdb"
     ignores_case = False
 
     def __init__(self, path: Path) -> None:
-        self._calls = IsolatedCalls(f"{__name__}:answerer", lambda: (str(path.resolve()),))
-        self.close = self._calls.close
-
-    def fetch(self, statement: str, timeout: float, most: int | None = None) -> Fetched:
-        """Run a statement in the other process, which is killed at the time-out."""
-        try:
-            reply: Fetched | QueryError = self._calls.run((statement, most), timeout)
-        except Ended as ended:
-            raise QueryError(Outcome.TIMEOUT, str(ended)) from None
-        if isinstance(reply, QueryError):
-            raise reply
-        return reply
+        super().__init__("answerer", path)
 
     def declared(self) -> dict[str, Declared]:
         """Ask DuckDB's own tables: no dialect for SQLAlchemy 2.1 can."""
@@ -254,7 +278,20 @@ class DuckDB:
 Engine: TypeAlias = SqlAlchemyEngine | DuckDB
 
 
-def answerer(path: str) -> Callable[[tuple[str, int | None]], Fetched | QueryError]:
+def sqlite_answerer(path: str) -> Callable[[_Request], Fetched | QueryError]:
+    """Return what runs statements on a SQLite file."""
+    engine = open_engine(URL.create("sqlite", database=path), 0.0)
+
+    def answer(request: _Request) -> Fetched | QueryError:
+        try:
+            return engine.fetch(*request)
+        except QueryError as error:
+            return error
+
+    return answer
+
+
+def answerer(path: str) -> Callable[[_Request], Fetched | QueryError]:
     """Return what runs statements on a DuckDB or CSV file, which can neither write nor reach another file."""
     import duckdb
 
@@ -269,8 +306,8 @@ def answerer(path: str) -> Callable[[tuple[str, int | None]], Fetched | QueryErr
             opened.execute(f"SET {setting} = {value}")
         return opened
 
-    def answer(request: tuple[str, int | None]) -> Fetched | QueryError:
-        statement, most = request
+    def answer(request: _Request) -> Fetched | QueryError:
+        statement, _, most = request
         try:
             connection = connect()
         except duckdb.Error as error:

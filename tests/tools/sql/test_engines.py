@@ -29,7 +29,7 @@ def ask(
     limit: int | None = None,
 ) -> Rows:
     """The rows of a query, read back from its text as a run does."""
-    query = database.query_of(answer)
+    query = database.query_of(answer.table)
     query = (query.where(condition) if condition else query).returning(answer, aggregation)
     read = database.query(query.text)
     assert read is not None
@@ -109,7 +109,7 @@ def test_aggregations(
 def test_a_query_reads_one_table_and_its_rows_prove_the_answer(
     database: RelationalDatabase, column: Find
 ) -> None:
-    query = database.query_of(column("film.title")).where(Condition(column("film.seen"), "=", "yes"))
+    query = database.query_of("film").where(Condition(column("film.seen"), "=", "yes"))
     most = query.returning(column("film.gross"), "MAX").rows()
     rows = database.select(most)
     assert {"title", "order"} <= set(rows.columns)

@@ -75,7 +75,7 @@ def test_a_csv_file_is_a_table(tmp_path: Path) -> None:
     database = open_database(str(tmp_path / "my films.csv"))
     columns = {c.name: c for c in database.schema.tables[0].columns}
     assert database.schema.tables[0].name == "my films"
-    most = database.query_of(columns["box office"]).returning(columns["box office"], "MAX")
+    most = database.query_of(columns["box office"].table).returning(columns["box office"], "MAX")
     assert database.select(most).rows == ((1200,),)
 
 
@@ -99,7 +99,7 @@ def test_a_table_says_how_its_columns_are_written_and_what_they_are_likely_joine
     joins = "[isan -> film.isan]"
     assert prize == f"prize: id (number), prize (text, e.g. 'Oscar'), isan (text, e.g. 'f1') {joins}"
     columns = {c.id: c for t in database.schema.tables for c in t.columns}
-    most = database.query_of(columns["film.gross"]).returning(columns["film.gross"], "MAX")
+    most = database.query_of("film").returning(columns["film.gross"], "MAX")
     assert database.select(most).rows == ((1200,),)
 
 
