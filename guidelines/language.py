@@ -118,7 +118,7 @@ def check_template(
         env.from_string(source)
     except (TemplateSyntaxError, RecursionError) as error:  # or nested too deeply
         line, problem = getattr(error, "lineno", 1), getattr(error, "message", error)
-        line += (document.first_line(*place) or 0) - 1
+        line += (document.line(*place, of_text=True) or 0) - 1
         raise DataError(f"{key}: is not valid Jinja: {problem}", document.path, line) from error
     for name in sorted(meta.find_undeclared_variables(tree) - set(names)):
         raise document.error(f"{key}: unknown name {name!r}{did_you_mean(name, names)}", *place)

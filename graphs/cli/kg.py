@@ -19,7 +19,7 @@ PATIENCE, SHOWN = 10.0, 12
 """Seconds one query of `info` may take; most broken lines that are printed."""
 
 SOURCES = "RDF files (.nt .ttl .rdf .trig .jsonld; .gz .zst .bz2), s|p|o lines (.txt), labels.tsv, folders."
-CENTRES = "Entities to cut around: ids or IRIs, one a line, or JSON lines with `entities` or `topic_entity`."
+CENTRES = "Entities to cut around: ids or IRIs, one a line."
 DUMP = "A file of any size that `kg load` takes (N-Triples is read line by line). Repeatable."
 HUBS = "A node with more neighbours than this on one side is not expanded on that side. 0: no limit."
 TOPICS = "JSON lines with `question`, `answers`, and `topic_entity` or `entities`."

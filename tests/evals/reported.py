@@ -15,10 +15,10 @@ from inspect_ai.log import EvalLog
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from tests.support.films import write_graph, write_questions
+from tests.support.opened import close_all
 from triplewise.evals.evaluation import run
 from triplewise.evals.scorers import effort, strict
 from triplewise.evals.solver import agent
-from triplewise.tools.kg.open import close_all
 
 CRASHING = "Psycho"
 

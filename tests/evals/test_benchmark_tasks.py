@@ -15,6 +15,7 @@ from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from typer.testing import CliRunner
 
+from tests.support.opened import close_all
 from triplewise.evals import (
     agentbench_kg,
     creak,
@@ -39,7 +40,6 @@ from triplewise.evals.tasks import TASKS, describe
 from triplewise.evals.training import entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import packaged
-from triplewise.tools.kg.open import close_all
 
 DEMO: dict[str, Any] = {"settings": {"kg": "demo"}}
 NS = "http://rdf.freebase.com/ns/"

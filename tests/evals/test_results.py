@@ -10,12 +10,12 @@ from inspect_ai import Task
 from typer.testing import CliRunner
 
 from tests.evals.reported import films_task
+from tests.support.opened import close_all
 from triplewise.evals import evaluation
 from triplewise.evals.command import app
 from triplewise.evals.grids.grid import cells_of, load_grid
 from triplewise.evals.tasks import TASKS
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.kg.open import close_all
 
 pytestmark = pytest.mark.usefixtures("leaks_of_inspect")
 

@@ -13,6 +13,7 @@ from inspect_ai.model import ModelName
 from inspect_ai.scorer import SampleScore, Score, Scorer, Target
 from inspect_ai.solver import TaskState
 
+from tests.support.opened import close_all
 from triplewise.evals.scorers import (
     accuracy,
     answerable,
@@ -20,7 +21,6 @@ from triplewise.evals.scorers import (
     strict,
 )
 from triplewise.evals.solver import Run, error_class
-from triplewise.tools.kg.open import close_all
 
 # -- through the scorers
 

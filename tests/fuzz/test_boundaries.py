@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.openai_server import OpenAIServer
+from tests.support.opened import close_all
 from triplewise.graphs import Context, build_graph
 from triplewise.graphs.cli.batch import read_questions
 from triplewise.graphs.cli.options import read_config
@@ -33,7 +34,7 @@ from triplewise.tools.core.taught import names_of, ratings_of, right_answers
 from triplewise.tools.core.terms import RDFS, XSD
 from triplewise.tools.kg.engine import read_query
 from triplewise.tools.kg.local import LocalKG
-from triplewise.tools.kg.open import close_all, open_kg
+from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.sparql_results import Reply, judge

@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.actions import DATABASE_TOOLSETS, TOOLSETS, parse_call, parse_reply
+from tests.support.calls import parse_call
+from triplewise.tools.actions import DATABASE_TOOLSETS, TOOLSETS, parse_reply
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import RDFS

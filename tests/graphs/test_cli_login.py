@@ -10,8 +10,8 @@ import pyoxigraph as ox
 import pytest
 
 from tests.graphs.conftest import Cli
+from tests.support.opened import close_all
 from tests.support.sparql_server import Asked, Scripted, SparqlServer
-from triplewise.tools.kg.open import close_all
 
 SECRET = "s3cr3t-w0rd"
 BASIC = "Basic " + b64encode(f"me:{SECRET}".encode()).decode()

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 
+from tests.support.calls import parse_call
 from triplewise.graphs import Answer, Context, State, build_graph
 from triplewise.nodes.act import carry_out
 from triplewise.nodes.answer import find_paths, memory, path_query, program
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import Step, Verdict
-from triplewise.tools.actions import TOOLSETS, parse_call
+from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph

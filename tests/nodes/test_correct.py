@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from langgraph.runtime import Runtime
 
+from tests.support.calls import parse_call
 from tests.support.openai_server import Messages, OpenAIServer
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.correct import VARIANTS, verified_fixes
@@ -18,7 +19,6 @@ from triplewise.nodes.inspect import eraser as inspect_step
 from triplewise.nodes.inspect import unchecked
 from triplewise.nodes.reasoning import action_context, reasoning_memory
 from triplewise.nodes.state import Step, Verdict
-from triplewise.tools.actions import parse_call
 from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.kg.protocol import Meter
 

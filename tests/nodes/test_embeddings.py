@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from tests.support.openai_server import Fault, OpenAIServer
+from tests.support.opened import close_all
 from triplewise.nodes import models
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.models import BATCH, OpenAIEncoder, open_embeddings
 from triplewise.nodes.reasoning import ranker
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError, OutOfTimeError
-from triplewise.tools.kg.open import close_all
 from triplewise.tools.retrieval.encoder import Encoder
 
 Start = Callable[..., OpenAIServer]

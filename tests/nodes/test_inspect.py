@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from langgraph.runtime import Runtime
 
+from tests.support.calls import parse_call
 from triplewise.graphs import Context, State
 from triplewise.nodes.act import carry_out
 from triplewise.nodes.correct import raw
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.state import Verdict
-from triplewise.tools.actions import parse_call
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.linking.linker import LinkedEntity
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from pyoxigraph import Store
 
+from tests.support.calls import parse_call
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
 from triplewise.graphs.cli.app import run
-from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, parse_call
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.local import LocalKG

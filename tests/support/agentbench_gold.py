@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import pyoxigraph as ox
 
+from tests.support.calls import parse_call
 from triplewise.guidelines import Guidelines, Match
-from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph

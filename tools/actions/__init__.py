@@ -10,7 +10,7 @@ from __future__ import annotations
 from triplewise.tools.actions.agentbench import AGENTBENCH
 from triplewise.tools.actions.explore import EXPLORE
 from triplewise.tools.actions.pyql import PYQL
-from triplewise.tools.actions.replies import parse_call, parse_reply
+from triplewise.tools.actions.replies import parse_reply
 from triplewise.tools.actions.select import SELECT
 from triplewise.tools.actions.sparql import SPARQL
 from triplewise.tools.actions.sql import SQL
@@ -39,7 +39,6 @@ __all__ = [
     "ReasoningMemory",
     "Toolset",
     "action",
-    "parse_call",
     "parse_reply",
 ]
 

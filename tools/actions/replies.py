@@ -7,7 +7,7 @@ become interpreter feedback (QueryAgent, table 12).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from triplewise.tools.actions.toolset import Call, whole
@@ -37,11 +37,6 @@ class _Part(NamedTuple):
     text: str
 
 
-def parse_call(text: str, legal: Collection[str] = ()) -> Call:
-    """The one call in a text; fences, quotes and words around it are ignored. See `parse_reply`."""
-    return _due(_calls(_bare(whole(text)), legal), "", [], is_one=True)[0]
-
-
 def parse_reply(text: str, legal: Collection[str] = (), most: int = 1) -> tuple[str, list[Call]]:
     """The thought of a reply, `Thought n: … Action n: …` in the forms models write, and its calls in order.
 
@@ -61,19 +56,14 @@ def parse_reply(text: str, legal: Collection[str] = (), most: int = 1) -> tuple[
             about = {"thought": thought, "written": "; ".join(actions)}
             raise ActionError("several_thoughts", "several thoughts in one reply, one is due", **about)
     calls = [call for action in actions for call in _calls(_bare(action), legal)]
-    return thought, _due(calls, thought, actions, most == 1)[:most]
-
-
-def _due(calls: list[Call], thought: str, actions: Sequence[str], is_one: bool) -> list[Call]:
-    """Return the calls of a reply. Raises `ActionError` where there is none, or more than the one due."""
     texts = [call.text() for call in calls]
     if not calls:
         about = {"thought": thought, "written": "; ".join(actions)}
         raise ActionError("no_action", "the reply has no action: write Action: name(argument, ...)", **about)
-    if is_one and max(len(calls), len(actions)) > 1:
+    if most == 1 and max(len(calls), len(actions)) > 1:
         message = f"{len(calls)} actions in one reply, exactly one is due: {'; '.join(texts)}"
         raise ActionError("several_actions", message, thought=thought, written="; ".join(texts))
-    return calls
+    return thought, calls[:most]
 
 
 def _bare(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
@@ -90,7 +90,8 @@ def login_headers(url: str) -> dict[str, str]:
     a line, sent too), with the host in capitals, `_` for its dots and the colon of its port, `__` for its
     hyphens.
     """
-    headers = _login(url) | read_headers(_variable_of(url, "HEADERS").splitlines())
+    lines = next((value.splitlines() for _, value in _variables(url, "HEADERS")), [])
+    headers = _login(url) | read_headers(lines)
     remember(*headers.values(), *(value.partition(" ")[2] for value in headers.values()))
     return headers
 
@@ -99,13 +100,12 @@ def _login(url: str) -> dict[str, str]:
     parts = split_url(url)
     if parts.username is not None and parts.password != HIDDEN:
         return _basic(unquote(parts.username), unquote(parts.password or ""))
-    for place in _places(url):  # what was given for the port comes first, whichever it is
-        if token := os.environ.get(name := _variable_name(place, "TOKEN")):
-            if not (token.isascii() and token.isprintable()):
-                raise ConfigurationError(f"{name} has characters that no token has; copy it again")
-            return {"Authorization": f"Bearer {token}"}
-        if user := os.environ.get(_variable_name(place, "USER")):
-            return _basic(user, _variable_of(url, "PASSWORD"))
+    for name, value in _variables(url, "TOKEN", "USER"):
+        if name.endswith("_USER"):
+            return _basic(value, next((password for _, password in _variables(url, "PASSWORD")), ""))
+        if not (value.isascii() and value.isprintable()):
+            raise ConfigurationError(f"{name} has characters that no token has; copy it again")
+        return {"Authorization": f"Bearer {value}"}
     return {}
 
 
@@ -120,20 +120,14 @@ def read_headers(lines: Iterable[str]) -> dict[str, str]:
     return headers
 
 
-def _places(url: str) -> list[str]:
-    """Return host and port of a URL, then the host alone."""
+def _variables(url: str, *endings: str) -> Iterator[tuple[str, str]]:
+    """Environment variables that are set for the host and port of a URL, then those for the host alone."""
     parts = split_url(url)
-    return [parts.netloc.rpartition("@")[2].lower(), (parts.hostname or "").lower()]
-
-
-def _variable_name(place: str, part: str) -> str:
-    return f"TRIPLEWISE_{re.sub(r'[.:]', '_', place.replace('-', '__')).upper()}_{part}"
-
-
-def _variable_of(url: str, part: str) -> str:
-    """Return what the environment has for a host and its port, or for the host."""
-    names = (_variable_name(place, part) for place in _places(url))
-    return next((value for name in names if (value := os.environ.get(name))), "")
+    for place in (parts.netloc.rpartition("@")[2], parts.hostname or ""):
+        host = re.sub(r"[.:]", "_", place.replace("-", "__")).upper()
+        for name in (f"TRIPLEWISE_{host}_{ending}" for ending in endings):
+            if value := os.environ.get(name):
+                yield name, value
 
 
 def _basic(user: str, password: str) -> dict[str, str]:

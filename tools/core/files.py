@@ -43,7 +43,11 @@ class YamlDocument:
     path: Path | str
     _root: yaml.Node | None
 
-    def _find(self, keys: Sequence[object]) -> tuple[yaml.Node | None, int | None]:
+    def line(self, *keys: object, of_text: bool = False) -> int | None:
+        """Line, from 1, of what keys and indices lead to, or of the part nearest to it that there is.
+
+        `of_text`: the line in which a text begins, the one after its key where it is a block (`|`, `>`).
+        """
         node, line = self._root, self._root.start_mark.line + 1 if self._root is not None else None
         for key in keys:
             entry = None
@@ -54,17 +58,8 @@ class YamlDocument:
             if entry is None:
                 break
             line, node = entry[0].start_mark.line + 1, entry[1]
-        return node, line
-
-    def line(self, *keys: object) -> int | None:
-        """Line, from 1, of what keys and indices lead to, or of the part nearest to it that there is."""
-        return self._find(keys)[1]
-
-    def first_line(self, *keys: object) -> int | None:
-        """The line in which a text begins: the one after its key where it is a block (`|`, `>`)."""
-        node, line = self._find(keys)
         is_block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
-        return line + 1 if is_block and line is not None else line
+        return line + 1 if of_text and is_block and line is not None else line
 
     def read_as(self, kind: type[T], *keys: Any) -> T:
         """What it holds, or what keys and indices lead to, as a type that pydantic can check.

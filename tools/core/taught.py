@@ -9,6 +9,7 @@ import json
 import re
 from contextlib import suppress
 from datetime import UTC, datetime
+from os.path import exists
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,12 +25,11 @@ TEXTS = {"names": ("source", "relation", "name"), "ratings": ("source", "questio
 
 
 def graph_key(source: str | Path) -> str:
-    """Return what a graph is known by: `demo`, its address without a login, or its full path."""
-    text = str(source)
-    if text == DEMO:
-        return text
-    is_url = re.match("https?://", text, re.IGNORECASE)
-    return without_login(text) if is_url else str(Path(text).expanduser().resolve())
+    """Return what a graph is known by: its address without a login, its full path, or its name."""
+    text, path = str(source), Path(source).expanduser()
+    if re.match("https?://", text, re.IGNORECASE):
+        return without_login(text)
+    return str(path.resolve()) if text != DEMO and exists(path) else text
 
 
 def keep(kind: Kind, source: str | Path | None, **record: Any) -> Path:

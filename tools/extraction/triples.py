@@ -17,7 +17,7 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, XSD
 from triplewise.tools.extraction.terms import agree, literal, places, resolve, without_article
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.kg.vocabulary import node_texts, relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
 
 TOGETHER, APART = 0.9, 0.7  # Confidence in a triple whose sentence names both ends, or the other end alone
@@ -53,15 +53,8 @@ def fact_request(kg: KnowledgeGraph, entity: str, relation: str) -> FactRequest 
         return FactRequest(entity.strip("'\" "), iri)
     node = max(nodes, key=lambda n: (n.fit, n.popularity)).node
     label = kg.labels([node]).get(node) or kg.profile.short(node)
-    aliases = dict[str, None]()
-    if predicates := [IRI(p).n3() for p in kg.profile.alias_predicates]:
-        result = kg.query(f"SELECT ?a WHERE {{ {node.n3()} {'|'.join(predicates)} ?a }}", limit=4 * ALIASES)
-        languages = ("", "mul", kg.profile.language)
-        for (alias,) in result.rows:
-            language = getattr(alias, "language", "").partition("-")[0]
-            if alias is not None and language in languages and alias.value != label:
-                aliases[alias.value] = None
-    return FactRequest(label, iri, node, tuple(aliases)[:ALIASES])
+    aliases = dict.fromkeys(text for _, text in node_texts(kg, [node], kg.profile.alias_predicates))
+    return FactRequest(label, iri, node, tuple(alias for alias in aliases if alias != label)[:ALIASES])
 
 
 def supported_triples(

@@ -38,7 +38,7 @@ _NO_TRIPLE = re.compile(r"(?:FILTER|BIND|VALUES|GROUP|ORDER|HAVING|LIMIT|OFFSET)
 _COUNTED = re.compile(r"\*|SELECT(?!\s+DISTINCT)|\b(?:COUNT|SUM|AVG|MIN|MAX|SAMPLE|GROUP)\b", re.IGNORECASE)
 _SELECT, _GRAPH = re.compile("SELECT", re.IGNORECASE), re.compile(f"GRAPH <{SOURCE}(.*?)>")
 _VARIABLE, _STEP = re.compile(r"(?<!\w)\?(\w+)"), re.compile(r"step\d+__")
-_TRIPLE = re.compile(r"(\S+) ([^?\s].*?) (\".*|\S+)", re.DOTALL)  # with its relation or path
+TRIPLE = re.compile(r"(\S+) ([^?\s].*?) (\".*|\S+)", re.DOTALL)  # with its relation or path
 RELATION = re.compile(r"<[^<>]*>|\ba\b")
 _LINE = re.compile(r"( *)(?!FILTER|VALUES|BIND|OPTIONAL)[^ {}][^{}]* \.")
 
@@ -138,8 +138,7 @@ class FederatedKG(KnowledgeGraph):
         run = _Run(foreign, Deadline(self._seconds(timeout)), [], once, map("?step{}__".format, count()))
         limit = self.limit if limit is None else max(limit, 0)
         try:
-            read_query(_text(items := self._read(sparql)))
-            text = _text(items := self._stepwise(items, run))
+            read_query(text := _text(items := self._read(sparql)))
             held = [self._holders(triple, source, foreign) for triple, source in _triples(items)]
             involved = list(dict.fromkeys(chain(*held))) or [LOCAL]
             if len(involved) > 1:
@@ -179,20 +178,11 @@ class FederatedKG(KnowledgeGraph):
         text = "".join([*pieces, sparql[end:]])
         return _groups(text, tokenize(text), 0)[0]
 
-    def _stepwise(self, items: Items, run: _Run) -> Items:
-        """The same with a triple for each step of a path whose relations several members hold."""
-        apart: Items = []
-        for item in items:
-            if isinstance(item, tuple):
-                apart.append(item if _GRAPH.match(item[0]) else (item[0], self._stepwise(item[1], run)))
-            elif _is_triple(item) and (parts := _TRIPLE.fullmatch(item)):
-                apart += self._steps(parts[1], parts[2], parts[3], run)
-            else:
-                apart.append(item)
-        return apart
-
     def _steps(self, subject: str, path: str, end: str, run: _Run) -> list[str]:
-        """The triples that a path stands for. Raises `Refused` where it repeats steps of several members."""
+        """A triple for each step of a path whose relations several members hold.
+
+        Raises `Refused` where it repeats steps of several members.
+        """
         signs = [token for token in tokenize(path) if token.kind == "mark"]
         by_relation = (self._holders(f"?s__ {r} ?o__", "", run.foreign) for r in RELATION.findall(path))
         if "/" not in [s.text for s in signs] or ("!" not in path and len(set(chain(*by_relation))) < 2):
@@ -214,35 +204,28 @@ class FederatedKG(KnowledgeGraph):
 
     def holders(self, triple: str, foreign: bool = False) -> tuple[str, ...]:
         """The sources that hold facts of a triple pattern in SPARQL, or of relations of its path; cached."""
-        memory, parts = protocol.memory_of(self, "holders"), _TRIPLE.fullmatch(triple)
-        found: tuple[str, ...] | None = memory.get(triple)
-        if found is None:
-            path = parts[2] if parts else ""
-            relations = [f"?s__ {relation} ?o__" for relation in RELATION.findall(path)]
-            if path and relations != [f"?s__ {path} ?o__"]:
-                held = {name for relation in relations for name in self.holders(relation, foreign)}
-                found = tuple(name for name in self.sources if name in held or "!" in path)
-            else:
-                found = (
-                    self.holders(relations[0], foreign)
-                    if relations and triple != relations[0]
-                    else self.sources
-                )
-                found = self._narrowed(found, triple, foreign)
-            if not self.silent:
-                memory[triple] = found
-        return found
-
-    def _narrowed(self, sources: tuple[str, ...], triple: str, foreign: bool) -> tuple[str, ...]:
-        """Those of several sources that hold facts of a triple pattern."""
-        if len(sources) < 2:
-            return sources
-        graphs, ask = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}", f"ASK {{ {triple} }}"
-        local, members = self.members[LOCAL], {LOCAL, *sources}.intersection(self.members)
-        hits = self._each(members, lambda kg: kg.query(graphs if kg is local else ask, foreign=foreign))
-        held = {name for name, result in hits.items() if name and result.boolean}
-        held |= {row[0].value.removeprefix(SOURCE) for row in hits[LOCAL].rows if row[0] is not None}
-        return tuple(name for name in sources if name in held)
+        memory, parts = protocol.memory_of(self, "holders"), TRIPLE.fullmatch(triple)
+        held: tuple[str, ...] | None = memory.get(triple)
+        if held is not None:
+            return held
+        path, local = parts[2] if parts else "", self.members[LOCAL]
+        relations = [f"?s__ {relation} ?o__" for relation in RELATION.findall(path)]
+        if path and relations != [f"?s__ {path} ?o__"]:
+            names = {name for relation in relations for name in self.holders(relation, foreign)}
+            held = tuple(name for name in self.sources if name in names or "!" in path)
+        else:
+            is_narrower = relations and triple != relations[0]
+            held = self.holders(relations[0], foreign) if is_narrower else self.sources
+            if len(held) > 1:
+                graphs = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}"
+                asked, ask = {LOCAL, *held}.intersection(self.members), f"ASK {{ {triple} }}"
+                hits = self._each(asked, lambda kg: kg.query(graphs if kg is local else ask, foreign=foreign))
+                names = {name for name, result in hits.items() if name and result.boolean}
+                names |= {row[0].value.removeprefix(SOURCE) for row in hits[LOCAL].rows if row[0] is not None}
+                held = tuple(name for name in held if name in names)
+        if not self.silent:
+            memory[triple] = held
+        return held
 
     def _holders(self, triple: str, source: str, foreign: bool) -> tuple[str, ...]:
         """The members that hold facts of a pattern, which may be restricted to one source."""
@@ -251,6 +234,10 @@ class FederatedKG(KnowledgeGraph):
 
     def _filled(self, items: Items, known: Known, source: str, run: _Run) -> str:
         """A group for this process, with what endpoints hold as VALUES."""
+        given, items = items, []
+        for item in given:
+            path = TRIPLE.fullmatch(item) if _is_triple(item) and not source else None
+            items += self._steps(path[1], path[2], path[3], run) if path else [item]
         known, filled = dict(known), [f"{item} ." if _is_triple(item) else item for item in items]
         for i, item in enumerate(items):
             if _is_subquery(item):

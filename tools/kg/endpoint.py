@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlunsplit
 
 import httpx
 
@@ -71,6 +71,7 @@ class EndpointKG(KnowledgeGraph):
         self.url = without_login(urlunsplit(parts._replace(query="", fragment="")))
         self._parameters = parse_qsl(parts.query)
         super().__init__(profile, self.url)
+        self.is_local = parts.hostname in LOOPBACK
         self._headers = login_headers(url)
         self._workers = Workers()
         self._closed = threading.Event()  # shared with sessions
@@ -95,11 +96,6 @@ class EndpointKG(KnowledgeGraph):
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Run tasks side by side; what they ask travels together."""
         return self._waves.run(tasks)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it runs on this machine."""
-        return urlsplit(self.url).hostname in LOOPBACK
 
     def query_own(self, sparql: str) -> Result:
         """Run a SELECT that triplewise wrote itself: no other may name a service of the engine's own."""

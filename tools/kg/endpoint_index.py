@@ -26,15 +26,14 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.kg.rdf import QUESTIONS_IN, Progress, node_names
 
-UNFINISHED = "index.pages.sqlite"
+UNFINISHED = "index.names.sqlite"
 PAGE, LEAST_PAGE = 10_000, 100  # names read at once: at first and at least
 PATIENCE = 60.0  # seconds that a page may take
 MOST_RELATIONS = 20_000
 _TABLES = """
-CREATE TABLE IF NOT EXISTS names (section TEXT, iri TEXT, text TEXT, language TEXT,
-    PRIMARY KEY (section, iri, text, language)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS nodes (iri TEXT PRIMARY KEY, facts INTEGER NOT NULL DEFAULT 0,
-    description TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS names (iri TEXT, section TEXT, text TEXT, language TEXT, facts INTEGER,
+    PRIMARY KEY (iri, section, text, language)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS names_section ON names (section);
 CREATE TABLE IF NOT EXISTS pages (section TEXT PRIMARY KEY, read INTEGER, finished INTEGER);
 """
 
@@ -112,7 +111,8 @@ class _NameReader:
 
     def _read_section(self, section: str, pattern: str, kind: str) -> None:
         """Read the names of one predicate, in the engine's own order."""
-        _, read, finished = self._row("SELECT * FROM pages WHERE section = ?", section) or (section, 0, False)
+        state: Any = self.connection.execute("SELECT * FROM pages WHERE section = ?", (section,)).fetchone()
+        _, read, finished = state or (section, 0, False)
         page, facts = PAGE, kind != "descriptions"
         # Classes are not known by their instances.
         types = ", ".join(f"<{p}>" for p in self.profile.type_predicates)
@@ -130,10 +130,10 @@ class _NameReader:
             if result.outcome is Outcome.TRUNCATED:  # the endpoint sends fewer rows than requested
                 page = max(len(result.rows) - 1, LEAST_PAGE)
             elif result.outcome.ok:
-                self._keep(section, kind, result)
+                self._keep(section, result)
                 finished, read = not result.rows, read + (page if result.rows else 0)
-                state = (section, read, finished)
-                self.connection.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?)", state)
+                done = (section, read, finished)
+                self.connection.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?)", done)
             elif page > LEAST_PAGE:
                 page = max(page // 4, LEAST_PAGE)
             elif facts:  # to count the facts of nodes is too much for it
@@ -143,25 +143,15 @@ class _NameReader:
                     f"{result.message} {read:,} names are read and kept: run the same command again to go on"
                 )
 
-    def _keep(self, section: str, kind: str, result: Result) -> None:
+    def _keep(self, section: str, result: Result) -> None:
         rows = [
-            (section, node.value, name.value, name.language.lower(), whole_number(n) or 0)
+            (node.value, section, name.value, name.language.lower(), whole_number(n) or 0)
             for node, name, n in result.rows
             if isinstance(node, IRI) and isinstance(name, Literal)
         ]
-        field, place = ("description", 2) if kind == "descriptions" else ("facts", 4)
         with self.connection:
             self.connection.execute("BEGIN")
-            names = "INSERT OR IGNORE INTO names VALUES (?, ?, ?, ?)"
-            self.connection.executemany(names, [row[:4] for row in rows])
-            self.connection.executemany(
-                f"INSERT INTO nodes (iri, {field}) VALUES (?, ?) ON CONFLICT (iri) DO UPDATE "
-                f"SET {field} = MAX({field}, excluded.{field})",
-                [(row[1], row[place]) for row in rows],
-            )
-
-    def _row(self, sql: str, value: str) -> Any:
-        return self.connection.execute(sql, (value,)).fetchone()
+            self.connection.executemany("INSERT OR IGNORE INTO names VALUES (?, ?, ?, ?, ?)", rows)
 
     def names(self) -> Iterator[Name]:
         """The names of the nodes that questions can be about, in order of preference."""
@@ -174,9 +164,13 @@ class _NameReader:
             sql = "SELECT iri, text, language FROM names WHERE section = ?"
             yield from self.connection.execute(sql, (predicate,))
 
+        describing = self.profile.description_predicates
+        is_description = f"section IN ({', '.join('?' * len(describing))})"
+        numbers = f"SELECT MAX(facts), MAX(text) FILTER (WHERE {is_description}) FROM names WHERE iri = ?"
+
         def about(iri: str) -> tuple[int, str]:
-            facts, description = self._row("SELECT facts, description FROM nodes WHERE iri = ?", iri)
-            return int(facts), str(description)
+            facts, description = self.connection.execute(numbers, (*describing, iri)).fetchone()
+            return int(facts), description or ""
 
         ids = (iri for iri, *_ in texts(""))
         return node_names(self.profile, relations, texts, ids, about)

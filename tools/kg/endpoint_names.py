@@ -36,19 +36,16 @@ def full_text_of(kg: KnowledgeGraph) -> FullText | None:
     """Return how to search the labels of a graph by words; None where that is not possible."""
     base = base_of(kg)
 
-    def look() -> dict[str, Any] | None:
-        way = _find_full_text(base)
-        return None if way is None else way.model_dump()
-
     def find() -> dict[str, Any]:  # {} where that is not possible
-        return (look() if base.is_local else kept_json(base.cache_dirs, FULL_TEXT, DAYS, look)) or {}
+        folders = () if base.is_local else base.cache_dirs
+        return kept_json(folders, FULL_TEXT, DAYS, partial(_find_full_text, base)) or {}
 
     way = remembered(base, "full text", "", find)
     return FullText(**way) if way else None
 
 
-def _find_full_text(kg: KnowledgeGraph) -> FullText | None:
-    """The first dialect that finds a label which the graph holds; None where none does.
+def _find_full_text(kg: KnowledgeGraph) -> dict[str, Any] | None:
+    """The first dialect that finds a label which the graph holds, as JSON; None where none does.
 
     Raises `QueryFailedError` where the graph shows no labels now.
     """
@@ -76,7 +73,7 @@ def _find_full_text(kg: KnowledgeGraph) -> FullText | None:
 
     for ways in batches(full_texts(), kg.connections):
         if answers := list(filter(None, kg.together([partial(understood, way) for way in ways]))):
-            return answers[0]
+            return answers[0].model_dump()
     return None
 
 

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.addresses import whole_url, without_login
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import check_regular, kept_json
 from triplewise.tools.core.taught import names_of
 from triplewise.tools.kg.profile import Profile, load_profile, profile_names
@@ -99,13 +99,6 @@ def open_kg(
     if connections is not None and kg.is_remote:
         kg.connections = connections
     return kg if (timeout, limit) == (kg.timeout, kg.limit) else kg.session(timeout=timeout, limit=limit)
-
-
-def close_all() -> None:
-    """Close every graph that `open_kg` keeps open in this process."""
-    for key in _opened:
-        if (future := _opened.pop(key, None)) is not None:
-            future.result().close()
 
 
 def is_store(folder: Path) -> bool:
@@ -194,7 +187,7 @@ def _open_endpoint(url: str, given: Profile | None, deadline: Deadline | None) -
         packaged = map(load_profile, profile_names())
         fits = (p.name for p in packaged if any(re.search(h, kg.name, re.I) for h in p.endpoint_hosts))
         if (name := next(fits, None)) is None:
-            name = recognise() if kg.is_local else kept_json(kg.cache_dirs, "profile.json", DAYS, recognise)
+            name = kept_json(() if kg.is_local else kg.cache_dirs, "profile.json", DAYS, recognise)
         kg.profile = load_profile(name or "generic")
     return kg
 
@@ -260,11 +253,7 @@ def _open_files(path: Path, given: Profile | None) -> KnowledgeGraph:
 
     folder = _cached(repr((FORMAT, str(path.resolve()), stamps, given and given.name)), "kg")
     if not is_store(folder):
-        try:
-            load_kg(files, folder, profile=given)
-        except ConfigurationError:  # another process has loaded it while this one waited
-            if not is_store(folder):
-                raise
+        load_kg(files, folder, profile=given, replace=True)  # where another process was quicker
     return _open_folder(folder, given)
 
 

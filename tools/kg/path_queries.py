@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import islice
 from typing import TypeAlias
 
 from triplewise.tools.core.terms import IRI, Literal, Term, whole_number
@@ -43,30 +43,28 @@ def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, li
     deadline = Deadline(kg._seconds(min(kg.timeout, kg.path_seconds)))
     paths: dict[Path, None] = {}
     outcome, message = Outcome.ROWS, ""
-    begins: list[Path] = [()]
-    ends: list[Path] = [()]
+    start, end, begins = source, target, list[Path]([()])
     for hops in range(1, min(max_hops, 3) + 1):
         if hops == 3:
-            if (near := _hops_from(kg, source, True, deadline)) is not None:
-                begins = near
-            elif (near := _hops_from(kg, target, False, deadline)) is not None:
-                ends = near
-        if not begins or not ends:
+            for near, far in ((source, target), (target, source)):
+                if (first_hops := _hops_from(kg, near, deadline)) is not None:
+                    start, end, begins = near, far, first_hops
+                    break
+        if not begins:
             break
-        first = list(dict.fromkeys(begin[0].far if begin else source for begin in begins))
-        last = list(dict.fromkeys(end[0].near if end else target for end in ends))
-        inner = hops - bool(begins[0]) - bool(ends[0])
-        avoided = [*([source] if begins[0] else ()), *([target] if ends[0] else ())]
+        first = list(dict.fromkeys(begin[0].far if begin else start for begin in begins))
+        inner = hops - bool(begins[0])
         rows = min(max(4 * limit, 1_000), CHAIN_CAP)  # many chains are not simple paths
-        result = kg.query(_chains_query(first, last, inner, avoided), timeout=deadline.left, limit=rows)
+        chains = _chains_query(first, end, inner, start if begins[0] else None)
+        result = kg.query(chains, timeout=deadline.left, limit=rows)
         if not result.outcome.ok:
             outcome, message = (result if paths else result.check()).outcome, result.message
             break
-        found = []
-        for chain in filter(None, (_chain(first, last, inner, row) for row in result.rows)):
-            before = (begin for begin in begins if not begin or begin[0].far == chain[0].near)
-            after = [end for end in ends if not end or end[0].near == chain[-1].far]
-            found += [path for b, e in product(before, after) if _is_permitted(path := (*b, *chain, *e), kg)]
+        found = list[Path]()
+        for chain in filter(None, (_chain(first, end, inner, row) for row in result.rows)):
+            whole = [(*b, *chain) for b in begins if not b or b[0].far == chain[0].near]
+            turned = whole if start is source else [_reversed(path) for path in whole]
+            found += [path for path in turned if _is_permitted(path, kg)]
         paths |= dict.fromkeys(sorted(found, key=path_order))
         if len(paths) > limit:
             outcome, message = Outcome.TRUNCATED, f"cut at the limit of {limit} paths"
@@ -83,8 +81,13 @@ def _is_permitted(path: Path, kg: KnowledgeGraph) -> bool:
     return is_simple and not any(kg.profile.excludes(hop.triple.relation) for hop in path)
 
 
-def _hops_from(kg: KnowledgeGraph, node: Term, away: bool, deadline: Deadline) -> list[Path] | None:
-    """All hops from a node, or else to it, as paths; None where they are many, or cannot be found out."""
+def _reversed(path: Path) -> Path:
+    """The same path walked from its end."""
+    return tuple(Hop(hop.triple, not hop.forward) for hop in reversed(path))
+
+
+def _hops_from(kg: KnowledgeGraph, node: Term, deadline: Deadline) -> list[Path] | None:
+    """All hops from a node as paths; None where they are many, or cannot be found out."""
     paths: list[Path] = []
     for forward in (False,) if isinstance(node, Literal) else (True, False):
         pattern = f"{node.n3()} ?p ?o" if forward else f"?o ?p {node.n3()}"
@@ -93,19 +96,14 @@ def _hops_from(kg: KnowledgeGraph, node: Term, away: bool, deadline: Deadline) -
             return None
         for relation, far in result.rows:
             if isinstance(relation, IRI) and far is not None and (forward or isinstance(far, IRI)):
-                triple = Hop.between(node, relation, far, forward).triple
-                paths.append((Hop(triple, forward is away),))
+                paths.append((Hop.between(node, relation, far, forward),))
     return paths
 
 
-def _chain(sources: Sequence[Term], targets: Sequence[Term], hops: int, row: protocol.Row) -> Path:
+def _chain(sources: Sequence[Term], target: Term, hops: int, row: protocol.Row) -> Path:
     """A row of `_chains_query` as a path; () where it is none."""
     cells = iter(row[hops + 1 :])
-    nodes = [
-        sources[0] if len(sources) == 1 else next(cells),
-        *(next(cells) for _ in range(hops - 1)),
-        targets[0] if len(targets) == 1 else next(cells),
-    ]
+    nodes = [*(sources if len(sources) == 1 else ()), *cells, target]
     against = whole_number(row[0]) or 0
     path = []
     for i, relation in enumerate(row[1 : hops + 1]):
@@ -118,22 +116,16 @@ def _chain(sources: Sequence[Term], targets: Sequence[Term], hops: int, row: pro
     return tuple(path)
 
 
-def _chains_query(
-    sources: Sequence[Term], targets: Sequence[Term], hops: int, avoided: Sequence[Term]
-) -> str:
-    """Chains of so many edges between two sets of nodes, in any direction, that touch no `avoided` node.
+def _chains_query(sources: Sequence[Term], target: Term, hops: int, avoided: Term | None) -> str:
+    """Chains of so many edges from some nodes to another, in any direction, that do not touch `avoided`.
 
     The columns are ?k, the relations ?p0, ?p1 ..., and the nodes ?n0, ?n1 ... from end to end, without those
     that are given alone; the bits of ?k, lowest first, tell which edges go against their direction.
     """
-    nodes, values = [f"?n{i}" for i in range(hops + 1)], ""
-    for place, ends in ((0, sources), (hops, targets)):
-        if len(ends) == 1:
-            nodes[place] = ends[0].n3()
-        else:
-            values += f"VALUES {nodes[place]} {{ {protocol.terms_n3(ends)} }} "
+    values = f"VALUES ?n0 {{ {protocol.terms_n3(sources)} }} " if len(sources) > 1 else ""
+    nodes = ["?n0" if values else sources[0].n3(), *(f"?n{i}" for i in range(1, hops)), target.n3()]
     apart = [f"{a} != {b}" for i, a in enumerate(nodes) for b in nodes[i + 1 :] if "?" in a[0] + b[0]]
-    apart += [f"{n} != {x.n3()}" for n in nodes if n[0] == "?" for x in avoided if isinstance(x, IRI)]
+    apart += [f"{n} != {avoided.n3()}" for n in nodes if n[0] == "?" and isinstance(avoided, IRI)]
     simple = f" FILTER({' && '.join(apart)})" if apart else ""
     branches = []
     for k in range(2**hops):

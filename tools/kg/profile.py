@@ -94,7 +94,6 @@ class Profile:
         linkable_pattern: full IRIs of the nodes that a question can be about ("" for all but relations).
         reciprocal: whether nearly every relation has an inverse of its own name in the graph, so that all can
             be followed from subject to object.
-        literal_dates: `typed` (xsd:date and relatives) or `string` (the graph keeps dates as plain strings).
         endpoint_hosts: regular expressions over an endpoint's URL for which this profile is the default.
     """
 
@@ -126,7 +125,6 @@ class Profile:
     unlabelled_pattern: str = ""
     linkable_pattern: str = ""
     reciprocal: bool = False
-    literal_dates: OneOf["typed", "string"] = "typed"
     endpoint_hosts: tuple[str, ...] = ()
 
     def __hash__(self) -> int:

@@ -213,6 +213,7 @@ class KnowledgeGraph:
         origin: the KG that this one is laid over, where it is a `Layer`. facts: what this layer adds to it.
         members: the graphs that it is made of, where they are several.
         is_remote: whether each query takes a round trip. connections: requests at a time.
+        is_local: whether it runs on this machine: it may change at any time, and asking costs little.
         cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
         deadline: of the run that this is a session of; no call takes longer.
         path_seconds: that a search for paths may take where none are named.
@@ -220,7 +221,7 @@ class KnowledgeGraph:
     """
 
     origin: KnowledgeGraph | None = None
-    is_remote, connections = False, 1
+    is_remote, is_local, connections = False, True, 1
     timeout, limit = 30.0, 10_000
     facts: Mapping[Triple, ExtractedFact] = {}
     members: Mapping[str, KnowledgeGraph] = {}
@@ -321,11 +322,6 @@ class KnowledgeGraph:
         if self._answers is not None and result.outcome.ok and len(result.rows) <= ANSWER_ROWS:
             self._answers[sparql, limit] = result
         return result
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it runs on this machine: it may change at any time, and asking costs little."""
-        return True
 
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Values of independent tasks, in order; over a distance, what they ask travels together."""

@@ -108,8 +108,8 @@ def node_descriptions(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> dict[IRI, str
 def node_texts(
     kg: KnowledgeGraph, subjects: Iterable[IRI], predicates: Sequence[str]
 ) -> Iterator[tuple[IRI, str]]:
-    """Texts of nodes in the profile's language (or without one), by some predicates."""
-    links, tags = "|".join(f"<{p}>" for p in predicates), ("", kg.profile.language)
+    """Texts of nodes in the profile's language (or all, or none), by some predicates."""
+    links, tags = "|".join(f"<{p}>" for p in predicates), ("", "mul", kg.profile.language)
     for batch in batches(dict.fromkeys(subjects) if links else (), BATCH):
         result = kg.query(f"SELECT ?s ?t WHERE {{ VALUES ?s {{ {terms_n3(batch)} }} ?s {links} ?t }}")
         for subject, value in result.rows:

@@ -21,8 +21,8 @@ import pyoxigraph as ox
 
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.files import is_writable, writing
-from triplewise.tools.core.terms import IRI, Term, Triple, text, whole_number
-from triplewise.tools.federation.federated import LOCAL, RELATION, FederatedKG
+from triplewise.tools.core.terms import IRI, Triple, text, whole_number
+from triplewise.tools.federation.federated import LOCAL, RELATION, TRIPLE, FederatedKG
 from triplewise.tools.kg import protocol
 from triplewise.tools.kg.engine import ReadQuery, Refused, tokenize
 from triplewise.tools.kg.labels import Name
@@ -42,30 +42,24 @@ class OverlaidKG(protocol.Layer):
 
     def __init__(self, origin: KnowledgeGraph, facts: Sequence[ExtractedFact]) -> None:
         self.facts: Mapping[Triple, ExtractedFact] = {f.triple: f for f in facts}
-        self._names = {IRI(i): label for f in facts for i, label in f.labels.items()}
+        minted = {IRI(i): label for f in facts for i, label in f.labels.items()}
         # Names of minted nodes are facts too, so that queries find them as they find others' names.
         labels = [IRI(p) for p in origin.profile.label_predicates[:1]]
-        names = [Triple(node, p, text(label)) for p in labels for node, label in self._names.items()]
+        names = [Triple(node, p, text(label)) for p in labels for node, label in minted.items()]
         self.new = tuple(dict.fromkeys(_unknown(origin, [t for t in (*self.facts, *names) if _is_named(t)])))
         index = origin.index
-        if index is not None and self._names:
+        if index is not None and minted:
             degree = Counter(end.value for t in self.new for end in {t.subject, t.object})
-            named = ((node.value, label) for node, label in self._names.items())
+            named = ((node.value, label) for node, label in minted.items())
             index = index.with_names([Name(n, label, popularity=degree[n]) for n, label in named])
         super().__init__(origin, index)
         self.deadline = origin.deadline
         self._answers = None if origin._answers is None else LRUCache(protocol.ANSWERS)
 
-    def labels(self, terms: Iterable[Term], *, partial: bool = False) -> dict[Term, str]:
-        """Labels of many nodes: of KG and facts, else those that the facts give new nodes."""
-        nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
-        labels = super().labels(nodes, partial=partial)
-        return {t: label for t in nodes if (label := labels.get(t) or self._names.get(t))}
-
     def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         below = self.origin._label_rows(subjects, deadline)
         wanted, by = set(subjects), set(self.profile.label_predicates)
-        facts = (t for t in self.new if t.subject in wanted and t.relation.value in by and t in self.facts)
+        facts = (t for t in self.new if t.subject in wanted and t.relation.value in by)
         own = [(t.subject, t.relation, t.object) for t in facts]
         if not own or below.outcome not in (Outcome.ROWS, Outcome.EMPTY):
             return below
@@ -170,7 +164,9 @@ class _WithFacts(FederatedKG):
             if "!" in signs or facts.query(f"ASK {{ {' UNION '.join(near)} }}").boolean:
                 raise Refused("a path may lead from facts of the endpoint to facts read from documents.")
             return (THERE,)
-        return (LOCAL, THERE) if facts.query(f"ASK {{ {triple} }}").boolean else (THERE,)
+        steps = RELATION.findall(parts[2]) if "/" in signs and (parts := TRIPLE.fullmatch(triple)) else []
+        held = " UNION ".join(f"{{ ?s {relation} ?o }}" for relation in steps) or triple
+        return (LOCAL, THERE) if facts.query(f"ASK {{ {held} }}").boolean else (THERE,)
 
 
 def _ntriples(triples: Iterable[Triple]) -> bytes:

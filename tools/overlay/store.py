@@ -19,6 +19,7 @@ from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
+from triplewise.tools.core.taught import graph_key
 from triplewise.tools.kg.rdf import read_triple
 
 WAIT = 15.0  # seconds to wait while another process writes
@@ -144,11 +145,8 @@ def default_path(kg: str) -> Path:
     """The file of a KG's facts in the user's data folder: by its whole path, or its URL without a login."""
     from platformdirs import user_data_path
 
-    url = re.match(r"https?://", kg, re.IGNORECASE)
-    if url is None and Path(kg).expanduser().exists():
-        identity, name = str(Path(kg).expanduser().resolve()), Path(kg).name
-    else:
-        identity = name = re.sub(r"//[^/@]*@", "//", kg)
+    identity, path = graph_key(kg), Path(kg).expanduser()
+    name = path.name if path.exists() else identity
     words = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40] or "kg"
     mark = hashlib.sha256(identity.encode()).hexdigest()[:12]
     return user_data_path("triplewise") / "facts" / f"{words}-{mark}.sqlite"

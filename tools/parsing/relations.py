@@ -139,9 +139,6 @@ def _ends(pairs: NDArray[np.int64]) -> tuple[Ints, Ints]:
 def places_of(read: SortedFacts) -> NDArray[np.float64]:
     """The place of each node on a line; NaN for what has none."""
     values = [number(t) if isinstance(t, Literal) else None for t in read.terms]
-    for i, term in enumerate(read.terms) if read.profile.literal_dates == "string" else ():
-        if values[i] is None and read.is_literal[i] and re.fullmatch(r"-?\d{4}(-\d\d){0,2}", term.value):
-            values[i] = _year(term.value)
     return np.array([np.nan if v is None else v for v in values], np.float64)
 
 

@@ -13,7 +13,7 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.parsing.program import slug
 from triplewise.tools.parsing.similarity import end_type
 from triplewise.tools.pyql.program import PyQL, fresh
-from triplewise.tools.pyql.text import read_node, read_relation, write_iri
+from triplewise.tools.pyql.text import Reader, write_iri
 
 
 def node_form(kg: KnowledgeGraph, short: str, relation: bool = False) -> str:
@@ -38,14 +38,14 @@ def with_variables(kg: KnowledgeGraph, path: Iterable[Atom]) -> Path:
 
 def rule_program(kg: KnowledgeGraph, rule: Rule) -> PyQL:
     """Return the query of a rule. Raises `ActionError` if it makes none."""
-    profile, program, start = kg.profile, PyQL(), rule.anchor
+    read, program, start = Reader(kg.profile), PyQL(), rule.anchor
     for atom in rule.path:
         end = f"?{atom.variable}"
-        nodes = [read_node(node, profile) for node in ((start, end) if atom.forward else (end, start))]
-        program = program.add_fact(nodes[0], read_relation(atom.relation, profile), nodes[1])
+        subject, object = (start, end) if atom.forward else (end, start)
+        program = program.add_fact(*read.fact(subject, atom.relation, object))
         start = end
     for name, node in rule.differing:
-        program = program.add_filter(Variable(name), "!=", read_node(node, profile))
+        program = program.add_filter(Variable(name), "!=", read.node(node))
     return program.set_answer(Variable(rule.answer))
 
 

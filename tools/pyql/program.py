@@ -227,10 +227,7 @@ class PyQL:
 
     def add_group(self, counted: Node, per: Node, output: Node | None = None) -> PyQL:
         """Bind `output` (default `?count_NAME`) to the number of `counted` values for each value of `per`."""
-        many, one = self._bound(counted, "add_group"), self._bound(per, "add_group")
-        if many == one:
-            _refuse("bad_comparison", f"{many.n3()} cannot be counted for each of itself", given=many.n3())
-        return self._with(Aggregate(many, self._output(output, f"count_{many.name}"), one))
+        return self.add_aggregate("count", counted, output, per)
 
     def add_aggregate(
         self,
@@ -243,6 +240,8 @@ class PyQL:
         """Bind `output` (default `?sum_NAME`) to the sum, average or number of values, of each `per`."""
         of = self._bound(variable, "add_aggregate")
         one = None if per is None else self._bound(per, "add_aggregate")
+        if of == one:
+            _refuse("bad_comparison", f"{of.n3()} cannot be counted for each of itself", given=of.n3())
         if function not in _FUNCTIONS:
             _refuse("bad_comparison", f"{function!r} is none of count, sum, average", given=function)
         return self._with(Aggregate(of, self._output(output, f"{function}_{of.name}"), one, function, kind))

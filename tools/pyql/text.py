@@ -122,24 +122,6 @@ def read_bare(form: str) -> Literal | None:
     return None if datatype is None else _typed(form, datatype)
 
 
-def read_node(form: str, profile: Profile, code: str = "bad_object") -> Node:
-    """The variable, literal or entity that a form means; raises `code` or `bare_number_node` among others."""
-    form = form.strip()
-    if form.startswith("?"):
-        return read_variable(form)
-    if (literal := read_literal(form)) is not None:
-        return literal
-    if (iri := read_iri(form, profile)) is not None:
-        return iri
-    if read_bare(form) is not None:
-        message = (
-            f"the bare number {form} is not a node: write a typed literal, for example "
-            f'"{form}"^^xsd:integer, or bind a variable with add_fact and compare it with add_filter'
-        )
-        raise ActionError("bare_number_node", message, given=form)
-    raise ActionError(code, f"{form!r} is neither an entity id, a literal nor a variable", given=form)
-
-
 def read_iri(form: str, profile: Profile, relation: bool = False) -> IRI | None:
     """The absolute IRI that a form means, or None."""
     iri = profile.expand(form.strip(), relation)
@@ -284,8 +266,19 @@ class Reader:
         self.profile = profile
 
     def node(self, form: str, code: str = "bad_object") -> Node:
-        """The variable, literal or entity that a form means."""
-        return read_node(form, self.profile, code)
+        """The variable, literal or entity that a form means; raises `code`, or e.g. `bare_number_node`."""
+        form = form.strip()
+        if form.startswith("?"):
+            return read_variable(form)
+        if (term := read_literal(form) or read_iri(form, self.profile)) is not None:
+            return term
+        if read_bare(form) is not None:
+            message = (
+                f"the bare number {form} is not a node: write a typed literal, for example "
+                f'"{form}"^^xsd:integer, or bind a variable with add_fact and compare it with add_filter'
+            )
+            raise ActionError("bare_number_node", message, given=form)
+        raise ActionError(code, f"{form!r} is neither an entity id, a literal nor a variable", given=form)
 
     def relation(self, form: str) -> IRI:
         """The relation that a form means."""

@@ -108,11 +108,10 @@ class Schema:
 
     def find_table(self, form: str) -> Table:
         """The table that a form means. Raises `ActionError` with code `unknown_table`."""
-        given, names = bare(form), [t.name for t in self.tables]
-        for table in self.tables:
-            if fold(table.name) == fold(given):
-                return table
-        near = nearest(given, names, 5) or names[:20]
+        given, tables = bare(form), {t.name: t for t in self.tables}
+        if name := next((name for name in tables if fold(name) == fold(given)), ""):
+            return tables[name]
+        near = nearest(given, list(tables), 5) or list(tables)[:20]
         raise ActionError("unknown_table", f"there is no table {given}", given=given, nearest=near)
 
 

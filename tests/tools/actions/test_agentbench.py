@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.agentbench_gold import MadeUp, gold, play, records
+from tests.support.calls import parse_call
 from tests.support.pyql_programs import DATE, ENTITIES, NUMBER, RELATIONS, graphs
 from triplewise.guidelines import load_guidelines
 from triplewise.nodes.act import read_reply
-from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory
 from triplewise.tools.actions.agentbench import Calls, number_of, read_calls, to_pyql
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.terms import Literal, Term, Triple

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.actions import TOOLSETS, parse_call, parse_reply
+from tests.support.calls import parse_call
+from triplewise.tools.actions import TOOLSETS, parse_reply
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ActionError
 

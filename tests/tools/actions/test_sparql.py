@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.support.calls import parse_call
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
-from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, parse_call
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg import open_kg
 from triplewise.tools.pyql.raw_sparql import parts_of, read_sparql

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.calls import parse_call
 from triplewise.tools.actions import (
     TOOLSETS,
     ActionContext,
@@ -18,7 +19,6 @@ from triplewise.tools.actions import (
     ReasoningMemory,
     Toolset,
     explore,
-    parse_call,
 )
 from triplewise.tools.actions.symbolic import Extraction
 from triplewise.tools.actions.toolset import Call, action

@@ -10,6 +10,7 @@ import pyoxigraph as ox
 import pytest
 from rdflib.plugins.sparql import prepareQuery
 
+from tests.support.opened import close_all
 from tests.support.sparql_server import Asked, Scripted, SparqlServer, rows
 from tests.tools.kg.conftest import EX, LABEL, PROFILE, facts
 from triplewise.tools.core.addresses import login_headers, without_login
@@ -22,7 +23,7 @@ from triplewise.tools.kg.endpoint_index import UNFINISHED, index_endpoint
 from triplewise.tools.kg.endpoint_names import full_text_of
 from triplewise.tools.kg.infer import endpoint_profile
 from triplewise.tools.kg.labels import LabelIndex
-from triplewise.tools.kg.open import close_all, open_kg
+from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.protocol import Meter, Outcome
 from triplewise.tools.linking.linker import link
@@ -193,7 +194,7 @@ def test_known_graphs_are_recognised_by_their_facts(name: str, monkeypatch: pyte
         kg = open_kg(server.url)
         assert kg.profile.name == name
         assert endpoint_profile(kg) == shape
-        monkeypatch.setattr(EndpointKG, "is_local", False)  # what is far away is remembered
+        monkeypatch.setattr("triplewise.tools.kg.endpoint.LOOPBACK", ())  # what is far away is remembered
         close_all()
         assert open_kg(server.url).profile.name == name
         close_all()

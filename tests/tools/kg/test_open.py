@@ -5,6 +5,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
+from tests.support.opened import close_all
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg import IRI, KnowledgeGraph, open_kg
 from triplewise.tools.kg import open as opening
@@ -35,7 +36,7 @@ def company(tmp_path: Path) -> Path:
 
 
 def test_the_demo_opens_fast_and_knows_its_labels() -> None:
-    opening.close_all()
+    close_all()
     start = time.process_time()
     kg = open_kg("demo")
     seconds = time.process_time() - start
@@ -203,7 +204,7 @@ def test_a_changed_profile_names_the_nodes_of_a_loaded_folder(
     (folder / "profile.yaml").write_text(changed)
     assert (named("Rot"), named("R 1")) == (0, 1)
     monkeypatch.setattr(opening, "REINDEXED", 0)
-    opening.close_all()
+    close_all()
     assert (named("Rot"), named("R 1")) == (1, 0)
     assert "triplewise kg load" in caplog.text
 
@@ -236,11 +237,11 @@ def test_a_large_file_is_loaded_once_into_the_cache(
     kg = open_kg(company, limit=77)
     (folder,) = (p for p in (tmp_path / "cache" / "triplewise" / "kg").iterdir() if p.name[0] != ".")
     made = (folder / "manifest.json").stat().st_mtime_ns
-    opening.close_all()
+    close_all()
     again = open_kg(company, limit=77)
     assert again is not kg
     assert (folder / "manifest.json").stat().st_mtime_ns == made
-    opening.close_all()
+    close_all()
 
 
 def test_an_endpoint_gets_the_profile_its_address_tells() -> None:

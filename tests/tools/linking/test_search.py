@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyoxigraph as ox
 import pytest
 
-from triplewise.tools.actions import TOOLSETS, ActionContext, parse_call
+from tests.support.calls import parse_call
+from triplewise.tools.actions import TOOLSETS, ActionContext
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.local import LocalKG

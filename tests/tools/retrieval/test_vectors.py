@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.opened import close_all
 from triplewise.tools.kg import open_kg
-from triplewise.tools.kg.open import close_all
 from triplewise.tools.retrieval.encoder import Encoder, VectorStore, vectors_of
 
 ROOT = Path(__file__).parents[3]

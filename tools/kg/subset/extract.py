@@ -31,7 +31,6 @@ Direction = Literal["both", "out"]
 TRIPLES, LABELS, MANIFEST = "triples.nt.gz", "labels.nt.gz", "cut.json"
 SHOWN = 1_000  # unknown seeds that the manifest lists; the rest is counted
 ROWS = 100_000  # that are read or written at once
-SEED_KEYS = ("entities", "topic_entity", "entity", "id")  # of a JSON record; the first that it has counts
 
 # What a cut computes. Terms are written as N-Triples writes them, and blank nodes have become IRIs: a term is
 # a node if it begins with `<`.
@@ -138,7 +137,7 @@ def extract_subset(
     """Cut all triples within some hops of the seeds out of a dump, with the labels of what they name.
 
     Args:
-        seeds: file of ids or IRIs, one a line, or of JSON lines (see `read_seed_ids`).
+        seeds: file of ids or IRIs, one a line (see `read_seed_ids`).
         dumps: files of facts and tables of labels, as `kg load` takes them.
         into: the folder to make.
         profile: of the dump. Relations that it leaves out are neither followed nor kept; labels, aliases and
@@ -350,33 +349,15 @@ def _extract(
 def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[str, ...]]:
     """Return the entities in a file (plain, .gz, .zst or .bz2), each once, and what is not an id.
 
-    A line is an id (`Q42`), an IRI (with or without angle brackets), or a JSON object with `entities`,
-    `topic_entity`, `entity` or `id`: an id, a list of ids, or a mapping with ids on either side. What follows
-    `#` and a space is a comment. Raises `DataError`: no such file, a line that is no JSON, no entity at all.
+    A line is an id (`Q42`) or an IRI (with or without angle brackets). What follows a tab, or `#` and a
+    space, is a comment. Raises `DataError`: no such file, no entity at all.
     """
-    entries = dict[tuple[str, ...], None]()  # the forms of an entity to try in order
     with rdf.opened(path) as stream:
-        for number, raw in numbered_lines(stream.text, path):
-            line = raw.strip()
-            if not line.startswith("{"):
-                if line and not line.startswith("#"):
-                    entries[(line.split(" #")[0].split("\t")[0].strip(),)] = None
-                continue
-            try:
-                record = json.loads(line)
-            except ValueError as error:
-                raise DataError(f"no JSON ({error})", path, number) from error
-            named = next((record[key] for key in SEED_KEYS if record.get(key) is not None), None)
-            if named is None:
-                raise DataError(f"a record without any of: {', '.join(SEED_KEYS)}", path, number)
-            if isinstance(named, dict):
-                entries |= {tuple(str(v) for v in (id_, name) if v): None for name, id_ in named.items()}
-            else:
-                entries |= {(str(form),): None for form in (named if isinstance(named, list) else [named])}
-    found = {forms: next(filter(None, map(profile.expand, forms)), None) for forms in entries}
-    unreadable = tuple(forms[-1] for forms, iri in found.items() if iri is None)
+        lines = (line.split(" #")[0].split("\t")[0].strip() for _, line in numbered_lines(stream.text, path))
+        found = {form: profile.expand(form) for form in lines if form and not form.startswith("#")}
+    unreadable = tuple(form for form, iri in found.items() if iri is None)
     if len(unreadable) == len(found):
-        remedy = "write one id or IRI a line, or JSON lines with `entities` or `id`"
+        remedy = "write one id or IRI a line"
         if unreadable:
             shown = ", ".join(map(repr, unreadable[:3]))
             fix = "name the graph's by --profile, or give IRIs"

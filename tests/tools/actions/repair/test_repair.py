@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
+from tests.support.calls import parse_call
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory
 from triplewise.tools.actions.repair.verify import QueryBudget, SpentError, VerifiedFix, find_fixes, finds
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.kg.engine import ReadQuery

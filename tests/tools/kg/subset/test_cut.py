@@ -99,9 +99,9 @@ def test_the_result_loads_and_answers(tmp_path: Path) -> None:
         f'<{wd}Q9> <{wdt}P19> <{wd}Q8> .\n<{wd}Q1> <http://schema.org/version> "7" .\n'
     )
     (tmp_path / "labels.tsv").write_text("Q1\tAda\tmathematician\nP19\tplace of birth\nQ2\tLondon\nQ9\tBob\n")
-    (tmp_path / "seeds.jsonl").write_text('{"topic_entity": {"Q1": "Ada"}}\n{"entities": ["Q77", "what"]}\n')
+    (tmp_path / "seeds.tsv").write_text("Q1\tAda\nQ77 # gone\nwhat\n")
     dumps = [tmp_path / "d.nt", tmp_path / "labels.tsv"]
-    report = extract_subset(tmp_path / "seeds.jsonl", dumps, tmp_path / "cut", profile="wikidata")
+    report = extract_subset(tmp_path / "seeds.tsv", dumps, tmp_path / "cut", profile="wikidata")
     assert (report.triples, report.left_out, report.unknown) == (3, 1, ("what", "Q77"))
     load_kg([tmp_path / "cut"], tmp_path / "kg", profile="wikidata")
     kg = open_kg(tmp_path / "kg")
