@@ -21,6 +21,7 @@ from triplewise.tools.parsing.card import classes_called, nouns_of
 from triplewise.tools.parsing.facts import Facts, Pair, is_left_out, merged, term_of, whole_facts
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.surroundings import hops_along
 
 NODES, CLASSES = 12, 6  # entities and classes that are looked around
 RELATIONS, VALUES = 80, 60  # relations of a node and direction, and facts of each of them
@@ -132,16 +133,8 @@ class _Neighbourhood:
         ways, self._ways = sorted(self._ways), []
 
         def read(part: Sequence[Way]) -> None:
-            selects = []
-            for place, (node, relation, forward) in enumerate(part):
-                pattern = f"{node.n3()} {relation.n3()} ?x" if forward else f"?x {relation.n3()} {node.n3()}"
-                number = text(str(place)).n3()
-                selects.append(f"{{ SELECT ({number} AS ?w) ?x WHERE {{ {pattern} }} LIMIT {most} }}")
-            sparql = f"SELECT ?w ?x WHERE {{ {' UNION '.join(selects)} }}"
-            for way, end in self._rows(sparql, most * len(part)):
-                node, relation, forward = part[int(way.value)]
-                if forward or isinstance(end, IRI):
-                    self._facts[relation].add((node, end) if forward else (end, node))
+            for fact in (hop.triple for hop in hops_along(self._kg, part, most)):
+                self._facts[fact.relation].add((fact.subject, fact.object))
 
         return [partial(read, part) for part in batches(ways, TOGETHER)]
 

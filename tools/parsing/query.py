@@ -111,13 +111,12 @@ class Extremal(Tree):
 
 
 @dataclass(frozen=True, slots=True)
-class ExtremalAggregate(Tree):
+class MostLinked(Tree):
     """The members with the largest (sign 1) or smallest (-1) number of links, at least one, to members of
-    `to` (None: to anything), or sum or average of the values at the end of a path."""
+    `to` (None: to anything)."""
 
     of: Set
     path: Path
-    function: Function
     sign: int
     to: Set | None = None
 
@@ -179,9 +178,8 @@ class Grouped(Tree):
 
 
 Set: TypeAlias = (
-    Nodes | Number | Members | Having | Image | And | Or | Minus | Extremal | ExtremalAggregate | Compared
-    | Linked
-)  # fmt: skip
+    Nodes | Number | Members | Having | Image | And | Or | Minus | Extremal | MostLinked | Compared | Linked
+)
 Query: TypeAlias = Set | Count | Aggregate | Exists | Grouped
 
 

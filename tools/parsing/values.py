@@ -53,7 +53,9 @@ def _number(words: Sequence[str]) -> tuple[Number, int] | None:
         is_year = len(text) == 4 and amount in YEARS
         kind = "date" if is_year else ""
     elif text in lexicon().numbers:
-        amount, end = _in_words(words)
+        amount, digit = float(lexicon().numbers[text]), lexicon().numbers.get("".join(words[1:2]), 0)
+        if amount >= 20 and digit < 10:  # twenty five
+            amount, end = amount + digit, 1 + (digit > 0)
     else:
         return None
     while end < len(words) and words[end] in lexicon().scales:
@@ -64,26 +66,6 @@ def _number(words: Sequence[str]) -> tuple[Number, int] | None:
         kind = ""  # 1500 dollars
     clock = f"{int(amount):02d}:{round(amount % 1 * 60):02d}"
     return Number(amount, kind, text if kind == "date" else clock if kind == "time" else ""), end
-
-
-def _in_words(words: Sequence[str]) -> tuple[float, int]:
-    """A number in words, and the token behind it: twenty five, two hundred and ten, three thousand."""
-    numbers, scales = lexicon().numbers, lexicon().scales
-    total, part, end = 0.0, float(numbers[words[0]]), 1
-    while end < len(words):
-        joined = words[end] == "and" and words[end - 1] in scales
-        word = words[end + 1] if joined and end + 1 < len(words) else words[end]
-        if word in scales and not joined:
-            part *= scales[word]
-            total, part = (total + part, 0.0) if scales[word] > 100 else (total, part)
-        elif word in numbers and (
-            joined or words[end - 1] in scales or (part % 100 >= 20 and numbers[word] < 10)
-        ):
-            part += numbers[word]
-        else:
-            break
-        end += 1 + joined
-    return total + part, end
 
 
 @cache

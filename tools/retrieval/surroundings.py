@@ -76,17 +76,7 @@ def facts_by_relation(
     kg: KnowledgeGraph, node: Term, sides: Sequence[tuple[IRI, bool]], most: int
 ) -> list[NearbyFact]:
     """Return up to `most` facts of each relation (and direction) of a node, and what mediators hold."""
-    parts = []
-    for i, (relation, forward) in enumerate(sides):
-        pattern = f"{node.n3()} {relation.n3()} ?v" if forward else f"?v {relation.n3()} {node.n3()}"
-        parts.append(f"{{ SELECT ({i} AS ?i) ?v WHERE {{ {pattern} }} LIMIT {most} }}")
-    rows = kg.query(f"SELECT ?i ?v WHERE {{ {' UNION '.join(parts)} }}", limit=len(parts) * most).rows
-    numbered = [(n, v) for number, v in rows if (n := whole_number(number, len(sides))) is not None and v]
-    hops = [
-        Hop.between(node, sides[i][0], value, sides[i][1])
-        for i, value in sorted(numbered, key=itemgetter(0))
-        if sides[i][1] or isinstance(value, IRI)
-    ]
+    hops = hops_along(kg, [(node, *side) for side in sides], most)
     nodes = [hop.far for hop in hops if isinstance(hop.far, IRI)]
     labels, held = kg.labels(nodes), dict[Term, list[Triple]]()
     if mediators := [n for n in dict.fromkeys(nodes) if kg.profile.is_mediator(n, labels.get(n))]:
@@ -101,6 +91,18 @@ def facts_by_relation(
         own = [NearbyFact(triple, hop.triple) for triple in held.get(hop.far, ())]
         facts += own or [NearbyFact(hop.triple)]
     return facts
+
+
+def hops_along(kg: KnowledgeGraph, ways: Sequence[tuple[Term, IRI, bool]], most: int) -> list[Hop]:
+    """Return up to `most` facts of each of some relations (and directions) of nodes, by one query."""
+    parts = []
+    for i, (node, relation, forward) in enumerate(ways):
+        pattern = f"{node.n3()} {relation.n3()} ?v" if forward else f"?v {relation.n3()} {node.n3()}"
+        parts.append(f"{{ SELECT ({i} AS ?i) ?v WHERE {{ {pattern} }} LIMIT {most} }}")
+    rows = kg.query(f"SELECT ?i ?v WHERE {{ {' UNION '.join(parts)} }}", limit=len(parts) * most).rows
+    numbered = [(n, v) for number, v in rows if (n := whole_number(number, len(ways))) is not None and v]
+    found = ((*ways[i], value) for i, value in sorted(numbered, key=itemgetter(0)))
+    return [Hop.between(n, r, v, forward) for n, r, forward, v in found if forward or isinstance(v, IRI)]
 
 
 class FactTexts:
