@@ -40,27 +40,22 @@ _LIST = re.compile(rf"\[({_QUOTED}(?:, {_QUOTED})*)(, \.\.\.[^\]']*)?\]")
 _NUMBER = re.compile(r"[-+]?\d[\d.,:TZ+-]*")
 
 
-class Labels:
-    """Labels of short ids, as far as they were fetched; what has no label is its own."""
+def names_of(
+    kg: KnowledgeGraph,
+    nodes: Iterable[str] = (),
+    relations: Iterable[str] = (),
+    facts: Sequence[Triple] = (),
+) -> dict[str, str]:
+    """Return the labels of short ids, and of what facts mention, by id; what has no label is its own."""
+    from triplewise.tools.kg.vocabulary import relation_texts
 
-    def __init__(self, kg: KnowledgeGraph) -> None:
-        self.kg, self.known = kg, dict[str, str]()
-
-    def fetch(self, nodes: Iterable[str] = (), relations: Iterable[str] = ()) -> None:
-        """Fetch the labels of ids not seen yet: one query for nodes, one for relations."""
-        from triplewise.tools.kg.vocabulary import relation_texts
-
-        new = [r for r in dict.fromkeys(relations) if r not in self.known]
-        self.known |= {r: text.label or r for r, text in relation_texts(self.kg, new).items()}
-        iris = {n: self.kg.profile.expand(n) for n in dict.fromkeys(nodes) if n not in self.known}
-        labels = self.kg.labels([iri for iri in iris.values() if iri is not None])
-        self.known |= {n: labels.get(iri, n) if iri else n for n, iri in iris.items()}
-
-    def fetch_triples(self, triples: Sequence[Triple]) -> None:
-        """Fetch the labels of what facts mention."""
-        short = self.kg.profile.short
-        nodes = [short(n) for t in triples for n in (t.subject, t.object) if isinstance(n, IRI)]
-        self.fetch(nodes, [short(t.relation) for t in triples])
+    short = kg.profile.short
+    ends = (short(n) for t in facts for n in (t.subject, t.object) if isinstance(n, IRI))
+    texts = relation_texts(kg, [*relations, *(short(t.relation) for t in facts)])
+    iris = {n: kg.profile.expand(n) for n in (*nodes, *ends)}
+    labels = kg.labels([iri for iri in iris.values() if iri is not None])
+    named = {n: labels.get(iri, n) if iri else n for n, iri in iris.items()}
+    return named | {r: text.label or r for r, text in texts.items()}
 
 
 def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
@@ -207,7 +202,6 @@ def _labels(state: State, trace: dict[str, Any], kg: KnowledgeGraph) -> dict[str
         offered = {r for side in feedback.relations.values() for r in side}
         relations |= offered & set(feedback.arguments)
         nodes |= {a for a in feedback.arguments if not a.startswith("?")}
-    labels = Labels(kg)
-    labels.fetch(sorted(n for n in nodes if n and not any(c.isspace() for c in n)), sorted(relations))
+    named = names_of(kg, sorted(n for n in nodes if n and not re.search(r"\s", n)), sorted(relations))
     minted = (pair for fact in state.facts for pair in fact.labels.items())
-    return labels.known | {kg.profile.short(IRI(node)): label for node, label in minted}
+    return named | {kg.profile.short(IRI(node)): label for node, label in minted}

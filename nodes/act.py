@@ -1,7 +1,8 @@
 """Act: choose the next action and execute it (QueryAgent 3.2, ODA 2.2, SymAgent 4.2).
 
-A language model writes Thought/Action text or calls tools natively; without one, `nodes/no_model.py` decides.
-The values of its prompt come from `nodes/hints.py`, what an action may use from `nodes/reasoning.py`.
+A language model writes Thought/Action text or calls tools natively. Without one, the best reading is followed
+by PyQL's actions in every preset; after an error the next best one, with the same feedback and corrections.
+The values of a prompt come from `nodes/hints.py`, what an action may use from `nodes/reasoning.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langgraph.runtime import Runtime
@@ -17,14 +18,18 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import REPLY_CUT, REPLY_EMPTY, Environment, Update, environment
 from triplewise.nodes.hints import opening, prompt_values, turns_of
-from triplewise.nodes.no_model import GIVE_UP, decide
 from triplewise.nodes.plan import is_sure, toolset_of
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.state import State, Step
 from triplewise.tools.actions import PYQL, Call, Feedback, Toolset, parse_reply
+from triplewise.tools.actions.pyql import script
 from triplewise.tools.core.errors import ActionError, QueryFailedError
+from triplewise.tools.core.files import packaged
+from triplewise.tools.kg import Profile
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.learning.trajectory import conversation
+from triplewise.tools.parsing.reading import Reading
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import scan_arguments
 
 if TYPE_CHECKING:
@@ -35,6 +40,9 @@ ParsedReply: TypeAlias = tuple[str, Sequence[Call] | ActionError]
 ANSWERS = ("set_answer", "ask", "take")  # Actions that set what a query returns
 EXECUTE = "execute"  # The action that runs the finished query
 LONGEST = 4_000  # Most characters of an action, and of a thought
+GIVE_UP = Call("give_up")
+_THOUGHTS = packaged("triplewise.nodes", "thoughts.yaml")
+"""Action -> the thought that explains it without a model; placeholders in braces are its arguments."""
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
@@ -110,6 +118,49 @@ def follow_reading(state: State, runtime: Runtime[Context]) -> Update:
 
 
 VARIANTS = {"auto": auto}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The next step: thought, call, the program it applies to, and the index of the reading followed."""
+
+    thought: str
+    call: Call
+    program: str
+    attempt: int
+
+
+def decide(state: State, profile: Profile) -> Choice:
+    """Return the next action of the first reading without a failed action, else `give_up`.
+
+    It depends on the state alone, so that a resumed run continues where it stopped.
+    """
+    for attempt, reading in enumerate(state.readings):
+        calls = script(PyQL.parse(reading.program, profile), profile)
+        if (choice := _next_call(state, reading, calls, attempt)) is not None:
+            return choice
+    return Choice("No reading is left to try.", GIVE_UP, state.program, len(state.readings))
+
+
+def _next_call(state: State, reading: Reading, calls: Sequence[Call], attempt: int) -> Choice | None:
+    """Return the first call of a reading that was not made yet; None if one has failed."""
+    made = {(s.program_before, s.call): s.feedback.program for s in state.standing}
+    failed = {(s.program_before, s.call) for s in state.steps if s.rolled_back}
+    program = ""
+    for call in calls:
+        key = (program, call.text())
+        if key in failed:
+            return None
+        if key not in made:
+            thought = _THOUGHTS.get(call.name, "Follow the reading.").format(*call.arguments, *("", "", ""))
+            named = f"{reading.text} ({reading.provenance})"
+            if not state.steps:
+                thought = f"Follow the best reading, {named}. {thought}"
+            elif state.last.rolled_back:
+                thought = f"That did not work out. Try reading {attempt + 1}, {named}. {thought}"
+            return Choice(thought, call, program, attempt)
+        program = made[key]
+    return None
 
 
 def carry_out(state: State, env: Environment, thought: str, call: Call | ActionError) -> Update:

@@ -19,7 +19,7 @@ from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import columns, pairs, say
 from triplewise.graphs.page import write_page
 from triplewise.graphs.runs import RunRequest
-from triplewise.graphs.trace import DOING, Labels, in_words, trace_of
+from triplewise.graphs.trace import DOING, in_words, names_of, trace_of
 from triplewise.nodes.state import Answer, Correction, ProofTriple, State, Step, Usage
 from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.errors import DataError
@@ -102,7 +102,7 @@ class Report:
 
     def __init__(self, console: Console, served: ServedGraph, verbose: bool = True) -> None:
         self.console, self._toolset, self._verbose = console, served.toolset, verbose
-        self.labels, self._short = Labels(served.kg), served.kg.profile.short
+        self._kg, self._short, self._known = served.kg, served.kg.profile.short, dict[str, str]()
 
     def row(self, head: str, *bodies: Text | str, style: str = HEAD) -> None:
         """Print lines with a heading in the margin; what is too long goes on under itself."""
@@ -121,7 +121,7 @@ class Report:
 
     def _tagged(self, short: str, label: str = "", style: str = "") -> Text:
         """Return a label with the id behind it; an id once."""
-        label = label or self.labels.known.get(short, short)
+        label = label or self._known.get(short, short)
         tag = "" if label.replace(",", "") == short else "not in the graph" if MINTED in short else short
         return Text.assemble((label, style), (tag and f" ({tag})", QUIET))
 
@@ -130,7 +130,7 @@ class Report:
 
     def _named(self, text: str, tag: bool = False) -> Text:
         """Return text with every id in it that has a label replaced by the label, tagged if asked."""
-        known = {i: label for i, label in self.labels.known.items() if label != i}
+        known = {i: label for i, label in self._known.items() if label != i}
         for i, label in known.items():  # which the text explains itself
             text = text.replace(f"{label} [{i}]", i).replace(f"{i} ({label})", i)
         parts: list[Any] = re.split(r"([^\s()\[\],.;]+)", text)
@@ -146,12 +146,13 @@ class Report:
 
     def plan(self, state: State, most: int, rest: str) -> None:
         """Print entities, the first readings and rules, best first, and what was dropped and why."""
-        self.labels.known |= {e.id: e.label or e.id for e in state.linked}
+        self._known |= {e.id: e.label or e.id for e in state.linked}
         self.row("Entities", *(Text(f"{e.mention} is ") + self._tagged(e.id) for e in state.linked))
         if not state.linked and self._toolset.name not in DATABASE_TOOLSETS:
             self.row("Entities", Text("none found in the question", QUIET))
         chains: list[Any] = [*state.rules[:most], *state.dropped[:most]]
-        self.labels.fetch([c.anchor for c in chains if c.anchor], [r for c in chains for r in c.relations])
+        anchors, relations = [c.anchor for c in chains if c.anchor], [r for c in chains for r in c.relations]
+        self._known = names_of(self._kg, anchors, relations) | self._known
         lines: dict[str, list[Text]] = {"Plan": [], "Rules": [], "Dropped": []}
         for reading in state.readings:
             sure = f"{reading.confidence:.0%}" if reading.features else ""
@@ -173,14 +174,15 @@ class Report:
         """Print one step: thought, action, and what it showed."""
         feedback, action = step.feedback, self._toolset.actions.get(step.feedback.action)
         for fact in feedback.facts:
-            self.labels.known |= {self._short(IRI(node)): name for node, name in fact.labels.items()}
+            self._known |= {self._short(IRI(node)): name for node, name in fact.labels.items()}
         nodes, relations = list(feedback.answers), list[str]()
         for parameter, argument in zip(action.parameters if action else (), feedback.arguments, strict=False):
             if parameter.kind == "relation":
                 relations.append(argument)
             elif parameter.kind in ("node", "entity", "value") and not argument.startswith("?"):
                 nodes.append(argument)
-        self.labels.fetch(nodes, relations)
+        shown = () if step.rolled_back or not step.observation else feedback.triples[:NAMES]
+        self._known = names_of(self._kg, nodes, relations, shown) | self._known
         self.console.print()
         self.row(f"Step {step.number}", self._named(step.thought))
         self.row("", Text.assemble(("> ", "cyan"), self._named(step.call, tag=True)))
@@ -188,7 +190,6 @@ class Report:
             failed = f"{feedback.outcome}: {feedback.message or step.observation}"
             self.row("", Text(failed[:LENGTH], "yellow"))
         if step.observation and not step.rolled_back:
-            self.labels.fetch_triples(feedback.triples[:NAMES])
             text = in_words(step.observation)
             self.row("", self._named(text if len(text) <= LENGTH else f"{text[:LENGTH].rstrip()} ..."))
         if step.rolled_back:
@@ -263,7 +264,7 @@ class Report:
 
     def _proof(self, proof: Sequence[ProofTriple], most: int) -> None:
         """Print the facts that prove the answer, and where those from documents were read."""
-        self.labels.fetch_triples([p.triple for p in proof[:most]])
+        self._known = names_of(self._kg, facts=[p.triple for p in proof[:most]]) | self._known
         terms = [(p.triple.subject, p.triple.relation, p.triple.object) for p in proof[:most]]
         table = columns(("", "", ""), [[self._term(t) for t in fact] for fact in terms])
         table.show_header = False
