@@ -1,7 +1,6 @@
 """The compiled state machines: `build_graph`, the presets, the command line."""
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # that of `typing`; see `triplewise`
 if TYPE_CHECKING:
     from triplewise import PRESETS, Answer, Context, State, build_graph, serializer
 else:

@@ -10,9 +10,11 @@ The names are imported when they are first used, so that `import triplewise` cos
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # that of `typing`, whose import takes long: Ctrl-C would print a traceback meanwhile
 if TYPE_CHECKING:  # for type checkers and editors, which do not run this
+    from typing import Any
+
     from triplewise.graphs.api import aask as aask
     from triplewise.graphs.api import ask as ask
     from triplewise.graphs.api import ask_many as ask_many

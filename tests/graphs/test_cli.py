@@ -289,10 +289,30 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_the_entry_point_loads_next_to_nothing_before_it_minds_an_interrupt() -> None:
-    heavy = {"importlib.metadata", "pathlib", "typer", "triplewise.graphs.cli.app"}
+    heavy = {"typing", "importlib.metadata", "pathlib", "typer", "triplewise.graphs.cli.app"}
     code = f"import sys; from triplewise.graphs.cli import main; print({heavy!r} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_ctrl_c_within_an_import_is_one_line() -> None:
+    code = """
+import os, signal, sys
+from triplewise.graphs.cli import main
+
+class Interrupting:
+    def find_spec(self, name, *rest):
+        if name == "typer":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except BaseException:  # as some packages do around an import
+                pass
+
+sys.meta_path.insert(0, Interrupting())
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
 
 
 def test_kg_load_info_profile_and_ask(cli: Cli, films: Path, tmp_path: Path) -> None:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     Names: TypeAlias = "_Names | EndpointNames"
 
 FOLDER = "names"  # where the index lies in a store's folder
+DAMAGED = (
+    "the label index is damaged ({}); load the graph again with `triplewise kg load FILES --into FOLDER "
+    "--replace`, or index the endpoint again with `triplewise kg index URL --force`"
+)
 _LEAST_SCORE = 0.6  # a near name below this score is not offered
 _NEAR = 100  # near names that are scored
 _MOST = 2_000  # entries that names have in common at most: the most popular ones
@@ -123,7 +127,7 @@ class LabelIndex:
             try:
                 return [_Names(tantivy.Index.open(str(folder / FOLDER)), folder / FOLDER)]
             except ValueError as error:
-                raise DataError(f"damaged ({error}); load the graph again", folder / FOLDER) from error
+                raise DataError(DAMAGED.format(error), folder / FOLDER) from error
 
         return cls(open_index)
 
@@ -317,6 +321,8 @@ class _Names:
         try:
             hits = self._searcher.search(query, limit, count=False, order_by_field=by).hits
             stored = [self._searcher.doc(address)["entry"][0] for _, address in hits]
-        except ValueError as error:
-            raise DataError(f"the label index fails ({error}); load the graph again", self._folder) from error
+        except BaseException as error:
+            if not isinstance(error, ValueError) and type(error).__name__ != "PanicException":  # of Rust
+                raise
+            raise DataError(DAMAGED.format(error), self._folder) from error
         return [Entry(IRI(iri), *rest) for iri, *rest in map(json.loads, stored)]

@@ -15,6 +15,7 @@ from os.path import exists, isdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from triplewise.tools.core.addresses import whole_url, without_login
 from triplewise.tools.core.errors import DataError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 FORMAT = 3  # of a store folder: one of another version is loaded again
 STORE, PROFILE, MANIFEST = "store", "profile.yaml", "manifest.json"
 UNCHECKED = re.compile(rf"{PROFILE}|{MANIFEST}|.*\.lock|store/(LOCK|LOG.*)")  # edited, or changed by opening
+SUMMED = 64 * 2**20  # bytes of a file above which it has no checksum: opening would take too long
 REINDEXED = 300_000  # triples up to which names are indexed anew, in memory, when the profile was changed
 DEMO = "demo"
 MEMORY_BYTES = 32 * 2**20  # up to which files (as they lie on disk) are opened in memory; more is loaded once
@@ -123,15 +125,25 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if version != FORMAT:
         raise DataError(f"store format {version}, this version reads {FORMAT}; {remedy}", path)
     there = kept_files(folder)
-    for name in (name for name, facts in manifest["files"].items() if there.get(name) != facts):
+    # Stores that were loaded before have sizes alone.
+    kept = manifest["files"].items()
+    for name in (name for name, facts in kept if not there.get(name, {}).items() >= facts.items()):
         raise DataError(f"is not as it was loaded: damaged; {remedy}", folder / name)
     return manifest
 
 
 def kept_files(folder: Path) -> dict[str, dict[str, int]]:
-    """The sizes of a store's files that stay as they were loaded, by their names."""
-    files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
-    return {name: {"bytes": p.stat().st_size} for name, p in files.items() if not UNCHECKED.fullmatch(name)}
+    """The sizes of a store's files that stay as they were loaded, by their names, with checksums.
+
+    RocksDB checks its own tables (.sst) block by block as it reads them.
+    """
+    files, kept = sorted(p for p in folder.rglob("*") if p.is_file()), dict[str, dict[str, int]]()
+    for path in files:
+        name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+        if not UNCHECKED.fullmatch(name):
+            is_summed = path.suffix != ".sst" and size <= SUMMED
+            kept[name] = {"bytes": size} | ({"crc32": crc32(path.read_bytes())} if is_summed else {})
+    return kept
 
 
 def _cached(identity: str, kind: str = "homes") -> Path:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from codecs import BOM_UTF8
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ import zstandard
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import LONGEST_LINE
-from triplewise.tools.core.terms import IRI
+from triplewise.tools.core.terms import IRI, RDFS
+from triplewise.tools.kg import open as opening
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.load import load_kg
 
@@ -270,6 +272,33 @@ def test_a_damaged_store_is_named_and_loaded_again(
     assert str(damaged) in str(error.value)
     load_kg([write(tmp_path / "a.nt", NT)], store, replace=True)
     assert count(store) == 50
+
+
+@pytest.mark.parametrize("name", ["idx", "term", "store", "fast", "fieldnorm"])
+def test_a_changed_byte_of_the_label_index_is_noticed(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = "".join(f'<{E}s{i}> <{RDFS}label> "Number {i * 7919} of the list" .\n' for i in range(3_000))
+    folder = load_kg([write(tmp_path / "a.nt", facts)], tmp_path / "kg").path
+    (file,) = folder.glob(f"names/*.{name}")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0x20
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=r"load the graph again: triplewise kg load .* --replace"):
+        open_kg(folder)
+    # A file too large for a checksum, or of a store that was loaded before there were any.
+    monkeypatch.setattr(opening, "SUMMED", 0)
+    for place in range(len(content) // 3, len(content) * 2 // 3, 97):
+        content[place] ^= 0x20
+    file.write_bytes(content)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    sizes = {name: {"bytes": facts["bytes"]} for name, facts in manifest["files"].items()}
+    write(folder / "manifest.json", json.dumps(manifest | {"files": sizes}))
+    kg = open_kg(folder)
+    assert kg.index is not None
+    with suppress(DataError):  # damage is never another error, such as a panic of tantivy
+        kg.index.search("Number 7919 of the list", near=True)
+    kg.close()
 
 
 def test_a_missing_file_of_a_store_and_a_store_of_an_earlier_version(loaded: Path, tmp_path: Path) -> None:
