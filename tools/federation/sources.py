@@ -27,10 +27,6 @@ BETWEEN = " + "  # sources in one text
 FORM = "give each source a name of its own, e.g. --kg wd=https://... --kg mine=films.ttl"
 _NAMED = re.compile(r"(?:(?P<name>[A-Za-z][\w-]*)=)?(?P<address>.+)", re.DOTALL)
 _opened: LRUCache[tuple[object, ...], FederatedKG] = LRUCache(4)
-_LISTS = (
-    *("label_predicates", "alias_predicates", "description_predicates", "type_predicates"),
-    *("subclass_predicates", "excluded_relations", "mediator_patterns"),
-)
 
 
 def join_sources(sources: Mapping[str, Any] | Iterable[Any] | str) -> str:
@@ -108,28 +104,26 @@ def _united(profiles: Mapping[str, Profile]) -> Profile:
             linkable += [profile.linkable_pattern, f"^(?!{spaces[1:]})"]
         if profile.unlabelled_is_mediator:
             nameless.append(profile.unlabelled_pattern or spaces)
-    lists: dict[str, Any] = {
-        key: tuple(dict.fromkeys(chain(*(getattr(p, key) for p in every)))) for key in _LISTS
+    united: dict[str, Any] = {}  # what lists and mappings hold
+    for key, value in vars(generic).items():
+        of_each = [getattr(p, key) for p in every]
+        if isinstance(value, tuple):
+            united[key] = tuple(dict.fromkeys(chain(*of_each)))
+        elif isinstance(value, dict):
+            united[key] = dict(chain(*(values.items() for values in of_each)))
+    united |= {
+        "name": "several",
+        "entity_namespaces": (),
+        "relation_namespaces": (),
+        "entity_text": "local" if any(p.entity_text == "local" for p in every) else "label",
+        "relation_text": "label",
+        "relation_schema": any(p.relation_schema for p in every),
+        "linkable_pattern": "|".join(linkable),
+        "unlabelled_is_mediator": bool(nameless),
+        "unlabelled_pattern": "|".join(nameless),
+        "prefixes": prefixes,
     }
-    return replace(
-        every[0],
-        name="several",
-        **lists,
-        entity_namespaces=(),
-        relation_namespaces=(),
-        entity_text="local" if any(p.entity_text == "local" for p in every) else "label",
-        relation_text="label",
-        relation_schema=any(p.relation_schema for p in every),
-        relations={key: text for p in every for key, text in p.relations.items()},
-        aliases={key: names for p in every for key, names in p.aliases.items()},
-        label_at={key: space for p in every for key, space in p.label_at.items()},
-        linkable_pattern="|".join(linkable),
-        unlabelled_is_mediator=bool(nameless),
-        unlabelled_pattern="|".join(nameless),
-        percent_names=False,
-        reciprocal=False,
-        prefixes=prefixes,
-    )
+    return replace(generic, language=every[0].language, **united)
 
 
 def _as_one(opened: Mapping[str, KnowledgeGraph]) -> FederatedKG:
