@@ -161,10 +161,6 @@ class _Step(terms.Resolver):
             raise ActionError("set_is_number", message, given=f"#{n}")
         return n
 
-    def program(self, n: int) -> pyql.PyQL:
-        """The program of a set."""
-        return program_of(self.calls, n, self.profile)
-
     def make(self, name: str, *arguments: str) -> Feedback:
         """Make a set, and see what it holds, with one query for values and one for labels."""
         calls, n = (*self.calls, Call(name, arguments)), len(self.calls)
@@ -190,7 +186,7 @@ class _Step(terms.Resolver):
     def source(self, form: str) -> tuple[str, pyql.PyQL | Term, dict[str, object]]:
         """How it is written what an action starts from, a set's program or an entity, and the detail."""
         if _SET_FORM.fullmatch(form.strip().strip("'\"")):
-            return f"#{(n := self.number(form))}", self.program(n), {}
+            return f"#{(n := self.number(form))}", program_of(self.calls, n, self.profile), {}
         term = self.entity(form)
         schema = isinstance(term, IRI) and not self.profile.linkable(term.value)  # no question names those
         return self.profile.short(term), term, {"schema": True} if schema else {}
@@ -273,7 +269,7 @@ def _combination(name: str, doc: str) -> Action:
 def get_attributes(context: ActionContext, variable: Set) -> Feedback:
     """List the attributes of a variable that are numbers or dates. Use it for superlatives only."""
     step, kg, profile = _Step(context), context.kg, context.kg.profile
-    program = step.program(n := step.number(variable))
+    program = program_of(step.calls, n := step.number(variable), profile)
     result = kg.query(
         f"SELECT ?attribute (SAMPLE(?held) AS ?example) WHERE {{\n{program.where(profile)}\n"
         f"{program.answer[0].n3()} ?attribute ?held .\nFILTER(isLiteral(?held))\n}} GROUP BY ?attribute"
@@ -326,7 +322,7 @@ def answer(context: ActionContext, variable: Set) -> Feedback:
     """Finish: the members of this variable are the answer. May also be written Final Answer: #0."""
     step, kg = _Step(context), context.kg
     n = step.number(variable, is_answer=True)
-    result = kg.query(step.program(n).sparql(kg.profile))
+    result = kg.query(program_of(step.calls, n, kg.profile).sparql(kg.profile))
     members = result.column(result.variables[0]) if result.rows else ()
     calls = (*step.calls, Call("answer", (f"#{n}",)))
     return replace(

@@ -127,8 +127,14 @@ def _construct(name: str, context: ActionContext, *arguments: str) -> Feedback:
             detail |= facts
     if after == before:
         detail["unchanged"] = True
-    if name == "add_fact":
-        detail |= _hierarchy_facts(after, profile, feedback.outcome == Outcome.EMPTY)
+    if isinstance(newest := after.clauses[-1] if name == "add_fact" else None, Fact):
+        # What it has to do with the hierarchy of classes, and where it finds nothing, what leads to classes.
+        subclass, type_ = profile.subclass_predicates, profile.type_predicates
+        levels = {**dict.fromkeys(subclass, "subclass"), **dict.fromkeys(type_, "type")}
+        if level := levels.get(newest.relation.value):
+            detail["hierarchy"] = level
+        if feedback.outcome == Outcome.EMPTY:
+            detail["class_relations"] = [profile.short(IRI(p)) for p in (*type_, *subclass)]
     return replace(feedback, arguments=tuple(map(resolver.shown, arguments)), detail=detail)
 
 
@@ -201,8 +207,11 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
     for v, column in columns.items():
         count = f"{len(column)} {'or more' if is_sample else 'in all'}"
         more = len(column) > limit and (context.published or count)
-        listed = terms.list_values(terms.distinct_names(values[v], ids[v]), more)
-        sentences.append(f"The value of variable ?{v} is {listed}.")
+        # A name that several nodes share stands with the id of each.
+        pairs, shared = zip(values[v], ids[v], strict=True), Counter(values[v])
+        shared[terms.UNNAMED] = 1
+        texts = [f"{n} [{id}]" if shared[n] > 1 and n != id else n for n, id in pairs]
+        sentences.append(f"The value of variable ?{v} is {terms.list_values(texts, more)}.")
     if is_sample and not context.published:
         sentences.append(f"(Seen in the first {len(result.rows)} solutions only: there are more.)")
     if rows:
@@ -381,25 +390,6 @@ def _empty_facts(context: ActionContext, before: PyQL, after: PyQL) -> dict[str,
                 named, _ = _with_values(kg, (forward[:HAVING], backward[: HAVING // 2]), card)
                 listed = [*named["forward"], *(f"^{name}" for name in named["backward"])]
                 facts["has"] = {variable.n3(): "; ".join(listed)} if listed else {}
-    return facts
-
-
-def _hierarchy_facts(program: PyQL, profile: Profile, empty: bool) -> dict[str, Any]:
-    """Return what the newest fact has to do with the hierarchy of classes.
-
-    `hierarchy`: `type` or `subclass`, if its relation is of that kind. `class_relations`: where it finds
-    nothing, the relations that lead to classes.
-    """
-    newest = program.clauses[-1] if program.clauses else None
-    if not isinstance(newest, Fact):
-        return {}
-    subclass, type_ = profile.subclass_predicates, profile.type_predicates
-    levels = {**dict.fromkeys(subclass, "subclass"), **dict.fromkeys(type_, "type")}
-    facts: dict[str, Any] = {}
-    if level := levels.get(newest.relation.value):
-        facts["hierarchy"] = level
-    if empty:
-        facts["class_relations"] = [profile.short(IRI(p)) for p in (*type_, *subclass)]
     return facts
 
 

@@ -13,7 +13,7 @@ from triplewise.tools.actions.terms import Resolver, names, relation_names, shor
 from triplewise.tools.actions.toolset import ActionContext, Feedback, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.facts import ExtractedFact
-from triplewise.tools.core.terms import Term, one_line
+from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.overlay.overlay import overlaid
 
@@ -70,7 +70,14 @@ def search_neighbor(
 ) -> Feedback:
     """Search the neighbors of an entity under a relation in the knowledge graph."""
     resolver, kg = Resolver(context), context.kg
-    node = _entity(resolver, entity)
+    try:
+        node = resolver.entity(entity)
+    except ActionError as error:  # documents name entities that no action has shown (figure 7, action 4)
+        is_unknown = error.code == "unknown_entity"
+        named = [entry.iri for entry in kg.names.exact(entity.strip("'\""))] if is_unknown else []
+        if not named:
+            raise
+        node, resolver.repaired[entity] = named[0], kg.profile.short(named[0])
     feedback = explore.neighbours_under(context, resolver, node, relation, page, "search_neighbor")
     if feedback.outcome != Outcome.EMPTY:
         return feedback
@@ -84,19 +91,6 @@ def search_neighbor(
     documents = documents if "extract" in context.services else ""
     text = "No entity found under this relation in the knowledge graph. You can keep searching on graph"
     return replace(feedback, observation=f"{text}{documents}.{there}")
-
-
-def _entity(resolver: Resolver, form: str) -> Term:
-    """An entity by id or by name: documents name entities that no action has shown (figure 7, action 4)."""
-    try:
-        return resolver.entity(form)
-    except ActionError as error:
-        kg, is_unknown = resolver.context.kg, error.code == "unknown_entity"
-        nodes = [entry.iri for entry in kg.names.exact(form.strip("'\""))] if is_unknown else []
-        if not nodes:
-            raise
-        resolver.repaired[form] = kg.profile.short(nodes[0])
-        return nodes[0]
 
 
 @action("wiki_search(Q1490, P36)", "wikiSearch", "searchWiki", "search_wiki")

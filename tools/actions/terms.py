@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
@@ -68,14 +67,6 @@ def list_values(values: Iterable[object], more: bool | str) -> str:
     """Return a list as the papers print it, with an ellipsis where it was cut; `more` may give the number."""
     rest = ["..." if more is True else f"... ({more})"] if more else []
     return f"[{', '.join([*map(repr, values), *rest])}]"
-
-
-def distinct_names(names: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """Return names; one that several nodes share stands with the id of each."""
-    if len(ids) != len(names):
-        return list(names)
-    pairs, shared = zip(names, ids, strict=True), Counter(names)
-    return [f"{n} [{id}]" if shared[n] > 1 and n not in (UNNAMED, id) else n for n, id in pairs]
 
 
 def page_number(form: str) -> int:

@@ -100,7 +100,11 @@ class _Aligner:
         ahead = self._similarity(names[0], subjects) * self._similarity(names[1], objects)
         back = self._similarity(names[1], subjects) * self._similarity(names[0], objects)
         subject, obj = names[::-1] if back > CLEARLY * ahead else names
-        head, tail = self._node(subject, subjects), self._object(obj, objects)
+        head, tail = self._node(subject, subjects), self._node(obj, objects)
+        if sum(objects.datatypes.values()) > 0.5:  # the share of literals
+            by_share = sorted(objects.datatypes, key=lambda d: -objects.datatypes[d])
+            values = (literal(obj, datatype, self._kg.profile.language) for datatype in by_share)
+            tail = next((_Term(value, 1.0) for value in values if value is not None), None)
         if head is None or tail is None or head.term == tail.term or not isinstance(head.term, IRI):
             return None
         return ExtractedFact(
@@ -131,14 +135,6 @@ class _Aligner:
         if any(literal(name, d) is not None for d in end.datatypes):
             return max(best, sum(end.datatypes.values()))
         return best or UNKNOWN
-
-    def _object(self, name: str, end: _End) -> _Term | None:
-        """An object: a literal where the relation has such objects, else a node."""
-        if sum(end.datatypes.values()) <= 0.5:  # the share of literals
-            return self._node(name, end)
-        by_share = sorted(end.datatypes, key=lambda d: -end.datatypes[d])
-        values = (literal(name, datatype, self._kg.profile.language) for datatype in by_share)
-        return next((_Term(value, 1.0) for value in values if value is not None), None)
 
     def _node(self, name: str, end: _End) -> _Term | None:
         """The node of a name that is like the others at this end, best known first; else a new one."""

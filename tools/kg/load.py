@@ -75,7 +75,7 @@ def load_kg(
     given = [f for p in map(Path, sources) for f in (_files_in(p) if p.is_dir() else [p])]
     for path in given:
         rdf.check_format(path)
-    tables = [path for path in given if rdf.is_label_table(path)]
+    tables = [path for path in given if rdf.suffix_of(path) == rdf.LABELS]
     if not (paths := [path for path in given if path not in tables]):
         raise ConfigurationError("nothing to load: name at least one file with facts")
     target, started = Path(into).absolute(), time.time()
@@ -90,7 +90,7 @@ def load_kg(
             remedy = "--replace (in Python replace=True) replaces it"
             remedy = remedy if is_store(target) else "choose another place"
             raise ConfigurationError(f"{target} exists already; {remedy}")
-        if profile is None and any(map(rdf.is_text, paths)):
+        if profile is None and rdf.TEXT in map(rdf.suffix_of, paths):
             profile = "names"
         shape, start = None if profile is None else load_profile(profile), time.perf_counter()
         reader = GraphReader(shape, on_error, progress)

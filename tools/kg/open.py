@@ -253,11 +253,11 @@ def _open_files(path: Path, given: Profile | None) -> KnowledgeGraph:
     files = graph_files(path)
     if files == [path]:
         rdf.check_format(path)
-        if rdf.is_label_table(path):
+        if rdf.suffix_of(path) == rdf.LABELS:
             raise DataError(
                 "a table of labels holds no facts; load it with a graph by `triplewise kg load`", path
             )
-        given = load_profile("names") if given is None and rdf.is_text(path) else given
+        given = load_profile("names") if given is None and rdf.suffix_of(path) == rdf.TEXT else given
     stamps = [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     if sum(size for size, _ in stamps) <= MEMORY_BYTES:
         return _in_memory(files, [], given, path.name)

@@ -64,7 +64,9 @@ def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, li
         for chain in filter(None, (_chain(first, end, inner, row) for row in result.rows)):
             whole = [(*b, *chain) for b in begins if not b or b[0].far == chain[0].near]
             turned = whole if start is source else [_reversed(path) for path in whole]
-            found += [path for path in turned if _is_permitted(path, kg)]
+            # A path meets no node twice, and takes no relation that the profile excludes.
+            simple = (p for p in turned if len({p[0].near, *(hop.far for hop in p)}) > len(p))
+            found += [p for p in simple if not any(kg.profile.excludes(hop.triple.relation) for hop in p)]
         paths |= dict.fromkeys(sorted(found, key=path_order))
         if len(paths) > limit:
             outcome, message = Outcome.TRUNCATED, f"cut at the limit of {limit} paths"
@@ -73,12 +75,6 @@ def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, li
             outcome, message = result.outcome, result.message
     outcome = Outcome.EMPTY if outcome is Outcome.ROWS and not paths else outcome
     return Paths(outcome, tuple(islice(paths, limit)), message)
-
-
-def _is_permitted(path: Path, kg: KnowledgeGraph) -> bool:
-    """Whether a path meets no node twice and takes no relation that the profile excludes."""
-    is_simple = len({path[0].near, *(hop.far for hop in path)}) > len(path)
-    return is_simple and not any(kg.profile.excludes(hop.triple.relation) for hop in path)
 
 
 def _reversed(path: Path) -> Path:

@@ -179,7 +179,10 @@ class Profile:
 
     def excludes(self, relation: IRI) -> bool:
         """Whether the agent should never be offered this relation; nodes without a name are none."""
-        return relation.value.startswith("_:") or self._excluded.search(relation.value) is not None
+        return (
+            relation.value.startswith("_:")
+            or _any_of(self.excluded_relations).search(relation.value) is not None
+        )
 
     def is_mediator(self, term: Term, label: str | None) -> bool:
         """Whether a node only joins others (CVT, statement) and is not an answer by itself."""
@@ -188,16 +191,19 @@ class Profile:
         is_nameless = self.unlabelled_is_mediator and not label
         return bool(
             (is_nameless and re.search(self.unlabelled_pattern, term.value))
-            or self._mediator.search(term.value)
+            or _any_of(self.mediator_patterns).search(term.value)
         )
 
     def linkable(self, iri: str) -> bool:
         """Whether a node is one that questions are about: no relation, type or statement, where it shows."""
-        return not self._mediator.search(iri) and re.search(self.linkable_pattern, iri) is not None
+        return (
+            not _any_of(self.mediator_patterns).search(iri)
+            and re.search(self.linkable_pattern, iri) is not None
+        )
 
     def local_text(self, iri: IRI) -> str:
         """The name that an IRI itself tells where ids are names (`entity_text`), else ""."""
-        is_name = self.entity_text == "local" and not self._mediator.search(iri.value)
+        is_name = self.entity_text == "local" and not _any_of(self.mediator_patterns).search(iri.value)
         return node_name(iri.value) if is_name else ""
 
     def label_subject(self, iri: IRI) -> IRI:
@@ -278,16 +284,9 @@ class Profile:
 
         return find
 
-    @cached_property
-    def _excluded(self) -> re.Pattern[str]:
-        return _any_of(self.excluded_relations)
 
-    @cached_property
-    def _mediator(self) -> re.Pattern[str]:
-        return _any_of(self.mediator_patterns)
-
-
-def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+@lru_cache(64)
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map("(?:{})".format, patterns)) or NOTHING)
 
 

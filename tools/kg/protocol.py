@@ -337,7 +337,11 @@ class KnowledgeGraph:
 
         `where` is SPARQL that PyQL made from terms. Relations that the profile excludes are left out.
         """
-        result = self.query(relations_query(node, where)).check()
+        n, bound = node.n3(), f"{{ SELECT DISTINCT {node.n3()} WHERE {{ {where} }} }}" if where else ""
+        branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} ?out__ ?to__ }}"]
+        branches.append(f"{{ {bound} ?from__ ?into__ {n} }}")
+        both = f"SELECT DISTINCT ?out__ ?into__ WHERE {{ {' UNION '.join(branches)} }}"
+        result = self.query(both).check()
         forward, backward = (
             tuple(sorted(p for p in result.column(v) if isinstance(p, IRI) and not self.profile.excludes(p)))
             for v in ("out__", "into__")
@@ -506,15 +510,6 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(items)
     while batch := list(islice(rest, size)):
         yield batch
-
-
-def relations_query(node: Term | Variable, where: str) -> str:
-    """Both directions in one query: outgoing relations in the first column, incoming in the second."""
-    n = node.n3()
-    bound = f"{{ SELECT DISTINCT {n} WHERE {{ {where} }} }}" if isinstance(node, Variable) else ""
-    branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} ?out__ ?to__ }}"]
-    branches.append(f"{{ {bound} ?from__ ?into__ {n} }}")
-    return f"SELECT DISTINCT ?out__ ?into__ WHERE {{ {' UNION '.join(branches)} }}"
 
 
 def is_datatype(term: object) -> bool:

@@ -41,7 +41,7 @@ FORMATS = {
 FORMATS |= {".owl": ox.RdfFormat.RDF_XML, **dict.fromkeys((".jsonld", ".json"), ox.RdfFormat.JSON_LD)}
 DATABASES = (".sqlite", ".sqlite3", ".db", ".duckdb", ".csv", ".parquet")
 REMOTE_CONTEXT = "its @context is an address on the web, and none is fetched: write the context into the file"
-TEXT, LABELS = ".txt", ".tsv"
+TEXT, LABELS = ".txt", ".tsv"  # `subject|relation|object`, and tables of labels
 COMPRESSIONS = (".gz", ".zst", ".bz2")
 QUESTIONS_IN = ("de", "fr", "es")  # besides English; their grammar words: `tools/linking/languages.yaml`
 
@@ -145,7 +145,9 @@ class GraphReader:
         """All facts of the sources, numbered from `first`; `profile` makes ids of the names in text files."""
         for number, path in enumerate(sources, first):
             with opened(path) as stream:
-                yield from self._text(stream, profile) if is_text(path) else self._rdf(stream, number)
+                yield from (
+                    self._text(stream, profile) if suffix_of(path) == TEXT else self._rdf(stream, number)
+                )
         if not self.triples:
             raise DataError("holds no facts; give a file that does", sources[0] if sources else None)
         if self.datatypes:
@@ -192,13 +194,13 @@ class GraphReader:
             counts = isinstance(value, ox.Literal) and value.datatype.value not in _TEXT_TYPES
             self.popularity[quad.subject.value] += counts  # type: ignore[union-attr]
         if stream is not None and self.triples % _EVERY == 0:
-            self.tell(f"reading {stream.path.name}", stream.position, stream.size)
+            self.tell(f"reading {stream.path.name}", stream.raw.tell(), stream.size)
             if len(self.popularity) > _MANY:
                 self.popularity = Counter({k: n for k, n in self.popularity.items() if n > 1})
         return quad
 
     def _rdf(self, stream: Stream, number: int) -> Iterator[ox.Quad]:
-        form, base = FORMATS[_suffix(stream.path)], stream.path.absolute().as_uri()
+        form, base = FORMATS[suffix_of(stream.path)], stream.path.absolute().as_uri()
         by_line = form in (ox.RdfFormat.N_TRIPLES, ox.RdfFormat.N_QUADS)
         if not by_line:
             stream.text.reconfigure(errors="strict")
@@ -261,7 +263,7 @@ class GraphReader:
             elif text.strip():
                 yield number, text
             if number % _EVERY == 0:
-                self.tell(f"reading {stream.path.name}", stream.position, stream.size)
+                self.tell(f"reading {stream.path.name}", stream.raw.tell(), stream.size)
 
     def _reject(self, path: Path, line: int | None, message: str) -> None:
         if "LoadDocumentCallback" in message:
@@ -341,11 +343,6 @@ class Stream:
     raw: IO[bytes]
     text: io.TextIOWrapper
 
-    @property
-    def position(self) -> int:
-        """Bytes of the file on disk read so far."""
-        return self.raw.tell()
-
 
 @contextmanager
 def opened(path: Path) -> Iterator[Stream]:
@@ -371,9 +368,9 @@ def check_format(path: Path) -> None:
         raise DataError("no such file", path)
     if path.is_dir():
         raise DataError("a folder, where a file was expected", path)
-    if _suffix(path) in DATABASES:
+    if suffix_of(path) in DATABASES:
         raise DataError(f"a relational database, not a knowledge graph; ask it with --db {path}", path)
-    if _suffix(path) not in (known := (*FORMATS, TEXT, LABELS)):
+    if suffix_of(path) not in (known := (*FORMATS, TEXT, LABELS)):
         legal = ", ".join(known)
         raise DataError(f"unknown format; known suffixes (also with .gz, .zst or .bz2): {legal}", path)
 
@@ -382,20 +379,10 @@ def rdf_files(folder: Path) -> list[Path]:
     """The RDF files in a folder and the folders in it, but hidden ones; .xml and tables may be anything."""
     suffixes = FORMATS.keys() - {".xml", ".json"}
     try:
-        files = [path for path in sorted(folder.rglob("*")) if path.is_file() and _suffix(path) in suffixes]
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file() and suffix_of(path) in suffixes]
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", folder) from error
     return [path for path in files if not any(p.startswith(".") for p in path.relative_to(folder).parts)]
-
-
-def is_label_table(path: Path) -> bool:
-    """Whether a file is a label table by its suffix."""
-    return _suffix(path) == LABELS
-
-
-def is_text(path: Path) -> bool:
-    """Whether a file is `subject|relation|object` text by its suffix."""
-    return _suffix(path) == TEXT
 
 
 def without_blanks(quad: ox.Quad, source: int) -> ox.Quad:
@@ -408,7 +395,8 @@ def without_blanks(quad: ox.Quad, source: int) -> ox.Quad:
     return quad
 
 
-def _suffix(path: Path) -> str:
+def suffix_of(path: Path) -> str:
+    """What a file's name ends in, before that of a compression, in lower case."""
     name = path.name.lower()
     for ending in COMPRESSIONS:
         name = name.removesuffix(ending)

@@ -213,7 +213,10 @@ def _stage(
     """The table that holds a dump with the columns `s`, `p`, `o`, made unless it is there."""
     facts = path.stat()
     about = f"{number} {path.absolute()} {facts.st_size} {facts.st_mtime_ns} {profile!r}"
-    name, is_table = f"dump_{hashlib.sha256(about.encode()).hexdigest()[:20]}", rdf.is_label_table(path)
+    name, is_table = (
+        f"dump_{hashlib.sha256(about.encode()).hexdigest()[:20]}",
+        rdf.suffix_of(path) == rdf.LABELS,
+    )
     done = tables.rows("SELECT about FROM dumps WHERE name = ?", name)
     if not done:
         reader = rdf.GraphReader(on_error="skip", progress=tell)
