@@ -142,24 +142,14 @@ class Environment:
         """The encoder that ranks relations: an embedding server for `openai`, None for `none`."""
         if self.context.ranking != "openai":
             return None if self.context.ranking == "none" else self.encoder
-        encoder = copy(models.open_embeddings(self.context.ranking_model, **self._server))
+        encoder = copy(models.open_embeddings(self.context))
         encoder.deadline = self.deadline
         return encoder
-
-    @property
-    def _server(self) -> dict[str, Any]:
-        own = self.context
-        limits = {"timeout": own.model_timeout, "max_retries": own.model_retries}
-        return {"base_url": own.base_url, "api_key_env": own.api_key_env, **limits}
 
     @cached_property
     def model(self) -> models.ChatModel:
         """The language model."""
-        own = self.context
-        if not isinstance(own.model, str):
-            return models.ChatModel(own.model)
-        sampling: dict[str, Any] = {"temperature": own.temperature, "reasoning_effort": own.reasoning_effort}
-        return models.open_model(own.model, max_tokens=own.max_reply_tokens, **sampling, **self._server)
+        return models.open_model(self.context)
 
     @cached_property
     def toolset(self) -> Toolset:

@@ -24,6 +24,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from pydantic import SecretStr
 
+from triplewise.nodes.context import Context
 from triplewise.nodes.state import Usage
 from triplewise.tools.core import errors, secrets
 from triplewise.tools.core.addresses import split_url, whole_url
@@ -72,15 +73,14 @@ class Reply:
     truncated: bool = False
 
 
-@cache
-def _prices() -> Any:
-    return packaged("triplewise.nodes", "pricing.yaml")["models"]
+_packaged = cache(packaged)
 
 
 def cost(model: str, input_tokens: int, output_tokens: int) -> float | None:
     """Return the USD of a call at list price; None, never 0, for a model without a listed price."""
+    prices = _packaged("triplewise.nodes", "pricing.yaml")["models"]
     undated = re.sub(r"-(\d{4}-\d{2}-\d{2}|\d{4})$", "", model)
-    if (price := _prices().get(model) or _prices().get(undated)) is None:
+    if (price := prices.get(model) or prices.get(undated)) is None:
         return None
     return float(input_tokens * price["input"] + output_tokens * price["output"]) / 1e6
 
@@ -114,8 +114,8 @@ class Server:
     base_url: str = field(repr=False)
     api_key: str = field(repr=False)
     api_key_env: str
-    timeout: float = 60.0
-    max_retries: int = 4
+    timeout: float
+    max_retries: int
 
     @property
     def where(self) -> str:
@@ -140,20 +140,19 @@ class Server:
         return {**own, "api_key": SecretStr(self.api_key), "http_async_client": client}
 
 
-def find_server(model: str, base_url: str | None, api_key_env: str, **settings: Any) -> Server:
+def find_server(model: str, own: Context) -> Server:
     """Return the server of a model; the key, and the address if not given, are environment variables."""
-    url = base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
-    url = whole_url(url).strip().rstrip("/")
+    url = own.base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
+    url, variable = whole_url(url).strip().rstrip("/"), own.api_key_env
     split_url(url, "base_url", "http://localhost:8000/v1")
-    key = os.environ.get(api_key_env, "").strip()
+    key = os.environ.get(variable, "").strip()
     if not key.isascii() or not key.isprintable():
-        raise ConfigurationError(f"the key in {api_key_env} has characters that no key has; copy it again")
+        raise ConfigurationError(f"the key in {variable} has characters that no key has; copy it again")
     secrets.remember(key)
-    server = Server(model, url, key or "no-key", api_key_env, **settings)
     if not key and f".{urlsplit(url).hostname}".endswith(".api.openai.com"):  # of any region
         others = 'give base_url of a server that needs none, or use model="embedded"'
-        raise ConfigurationError(f"no key for {url}: set environment variable {api_key_env}, or {others}")
-    return server
+        raise ConfigurationError(f"no key for {url}: set environment variable {variable}, or {others}")
+    return Server(model, url, key or "no-key", variable, own.model_timeout, own.model_retries)
 
 
 def split_model(model: str) -> tuple[str, str]:
@@ -165,35 +164,31 @@ def split_model(model: str) -> tuple[str, str]:
     raise ConfigurationError(f"{model!r} is not a language model; give {forms}")
 
 
-def open_model(
-    model: str, base_url: str | None = None, api_key_env: str = "OPENAI_API_KEY", **settings: Any
-) -> ChatModel:
-    """Return a language model, opened once per settings. Nothing is sent before the first call.
+def open_model(own: Context) -> ChatModel:
+    """Return the language model of some settings, opened once. Nothing is sent before the first call.
 
-    `model` is `openai:NAME`, for any server with the OpenAI API, or `provider:NAME`, through the LangChain
-    package of the provider, which finds its key itself. Settings that are None are left out.
+    `model` is a LangChain chat model; `openai:NAME`, for any server with the OpenAI API; or `provider:NAME`,
+    through the LangChain package of the provider, which finds its key itself.
     """
-    provider, name = split_model(model)
+    if not isinstance(own.model, str):
+        return ChatModel(own.model)
+    provider, name = split_model(own.model)
     secrets.remember_environment()
-    given = {"temperature": 0.0, "max_tokens": MAX_TOKENS, "timeout": 60.0, "max_retries": 4, **settings}
-    server = None
+    given: dict[str, Any] = {"max_tokens": own.max_reply_tokens}
+    given |= {n: getattr(own, n) for n in ("temperature", "reasoning_effort") if getattr(own, n) is not None}
     if provider == "openai":
-        limits = {setting: given.pop(setting) for setting in ("timeout", "max_retries")}
-        server = find_server(name, base_url, api_key_env, **limits)
-    elif base_url is not None:
-        given["base_url"] = whole_url(base_url)
-    return _opened(provider, name, server, tuple(sorted((n, v) for n, v in given.items() if v is not None)))
+        return _opened(provider, name, find_server(name, own), **given)
+    given |= {"timeout": own.model_timeout, "max_retries": own.model_retries}
+    address = {"base_url": whole_url(own.base_url)} if own.base_url is not None else {}
+    return _opened(provider, name, None, **given, **address)
 
 
 @lru_cache(maxsize=32)
-def _opened(
-    provider: str, name: str, server: Server | None, settings: tuple[tuple[str, Any], ...]
-) -> ChatModel:
-    given = dict(settings)
+def _opened(provider: str, name: str, server: Server | None, **given: Any) -> ChatModel:
     if server is not None:
         from langchain_openai.chat_models.base import BaseChatOpenAI
 
-        client = server.client_settings(OTHER_BYTES + BYTES * given.get("max_tokens", MAX_TOKENS))
+        client = server.client_settings(OTHER_BYTES + BYTES * given["max_tokens"])
         # This client sends `max_tokens`, which most servers know; `ChatModel` renames it where it is refused.
         plain = {"use_responses_api": False, "stream_usage": True, "http_socket_options": ()}
         return ChatModel(BaseChatOpenAI(**client, **given, **plain), name, server)
@@ -285,7 +280,7 @@ class ChatModel:
     def _read(self, message: AIMessage, sent: Sequence[Any], tools: list[Any], stop: Sequence[str]) -> Reply:
         """Return a message as a `Reply`; tokens are estimated where the server reports none."""
         text, used = self._text(message), dict[str, Any](message.usage_metadata or {})
-        is_cut = len(str(message.text)) > CHARACTERS * self._max_tokens
+        is_cut = len(str(message.text)) > (longest := CHARACTERS * self._max_tokens)
         counts = used.get("input_tokens", 0), used.get("output_tokens", 0)
         if estimated := not (any(counts) and all(isinstance(n, int) and 0 <= n < 2**53 for n in counts)):
             written = [message.model_copy(update={"content": text})]
@@ -297,17 +292,12 @@ class ChatModel:
         ends = [at for word in stop if word and (at := text.find(word)) >= 0]
         # Anthropic and Ollama have other names for the finish reason.
         reasons = {str(message.response_metadata.get(f"{n}_reason")) for n in ("finish", "stop", "done")}
-        longest = CHARACTERS * self._max_tokens
-        invalid = (
-            (_clean(c["name"] or ""), _clean((c["args"] or "")[:longest])) for c in message.invalid_tool_calls
-        )
-        called = (
-            (_clean(c["name"]), _clean(json.dumps(c["args"], ensure_ascii=False))) for c in message.tool_calls
-        )
+        called = [(c["name"], json.dumps(c["args"], ensure_ascii=False)) for c in message.tool_calls]
+        invalid = [(c["name"] or "", (c["args"] or "")[:longest]) for c in message.invalid_tool_calls]
         return Reply(
             text=text[: min(ends)].rstrip() if ends else text,
-            tool_calls=tuple((name, json.loads(arguments)) for name, arguments in called),
-            invalid_calls=tuple(invalid),
+            tool_calls=tuple((_clean(name), json.loads(_clean(arguments))) for name, arguments in called),
+            invalid_calls=tuple((_clean(name), _clean(arguments)) for name, arguments in invalid),
             usage=Usage(1, *counts, cost(self.name, *counts), estimated),
             truncated=is_cut or not reasons.isdisjoint({"length", "max_tokens", "MAX_TOKENS"}),
         )
@@ -326,13 +316,6 @@ class OpenAIEncoder(Encoder):
         settings = server.client_settings(LONGEST_VECTORS)
         self.server = server
         self._client = OpenAIEmbeddings(check_embedding_ctx_length=False, chunk_size=BATCH, **settings)
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector, known from the first reply; requests one if there was none yet."""
-        if not self._dimension:
-            self.encode(["dimension"])
-        return self._dimension
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         sent = [text if text.strip() else " " for text in texts]  # servers refuse an empty text
@@ -353,13 +336,11 @@ class OpenAIEncoder(Encoder):
 _encoder = lru_cache(maxsize=8)(OpenAIEncoder)
 
 
-def open_embeddings(
-    model: str, base_url: str | None = None, api_key_env: str = "OPENAI_API_KEY", **settings: Any
-) -> OpenAIEncoder:
-    """Open an embedding model, `NAME` or `openai:NAME`, once per settings."""
-    if not (name := model.removeprefix("openai:").strip()):
+def open_embeddings(own: Context) -> OpenAIEncoder:
+    """Return the embedding model of some settings, `NAME` or `openai:NAME`, opened once."""
+    if not (name := own.ranking_model.removeprefix("openai:").strip()):
         raise ConfigurationError("setting ranking_model is empty; give e.g. text-embedding-3-small")
-    return _encoder(find_server(name, base_url, api_key_env, **settings))
+    return _encoder(find_server(name, own))
 
 
 _STARTING = threading.Lock()

@@ -28,7 +28,9 @@ def letters(text: str) -> Sequence[float]:
 
 
 def encoder_on(server: OpenAIServer, model: str = "scripted", **settings: Any) -> OpenAIEncoder:
-    return open_embeddings(model, server.url, **{"max_retries": 3, **settings})
+    return open_embeddings(
+        Context(ranking_model=model, base_url=server.url, **{"model_retries": 3, **settings})
+    )
 
 
 def test_unit_vectors_of_texts_each_sent_once(openai_server: Start) -> None:
@@ -81,9 +83,9 @@ def test_what_the_person_must_set_right(openai_server: Start) -> None:
     with pytest.raises(ConfigurationError, match="check the key in environment variable OPENAI_API_KEY"):
         encoder_on(server).encode(["a"])
     with pytest.raises(ConfigurationError, match="is empty"):
-        open_embeddings("openai: ", server.url)
+        open_embeddings(Context(ranking_model="openai: ", base_url=server.url))
     with pytest.raises(ConfigurationError, match="no key for https://api"):
-        open_embeddings("text-embedding-3-small")
+        open_embeddings(Context())
 
 
 @pytest.fixture(autouse=True)

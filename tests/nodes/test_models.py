@@ -21,6 +21,7 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
 from tests.support.openai_server import Fault, OpenAIServer
+from triplewise.nodes.context import Context
 from triplewise.nodes.models import ChatModel, open_model
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError, OutOfTimeError
 from triplewise.tools.kg.protocol import Deadline
@@ -44,12 +45,12 @@ def no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def model_on(server: OpenAIServer, model: str = "openai:scripted", **settings: Any) -> ChatModel:
-    return open_model(model, base_url=server.url, **{"max_retries": 3, **settings})
+    return open_model(Context(model=model, base_url=server.url, **{"model_retries": 3, **settings}))
 
 
 def test_text_with_reported_usage(openai_server: Start) -> None:
     server = openai_server(["Vienna is the answer"])
-    reply = model_on(server, temperature=0.3, max_tokens=77).reply(QUESTION, stop=STOP)
+    reply = model_on(server, temperature=0.3, max_reply_tokens=77).reply(QUESTION, stop=STOP)
     assert reply.text == "Vienna is the answer"
     assert (reply.usage.calls, reply.usage.input_tokens, reply.usage.output_tokens) == (1, 4, 4)
     assert (reply.usage.estimated, reply.truncated) == (False, False)
@@ -91,7 +92,7 @@ def test_one_model_serves_threads_and_event_loops(openai_server: Start) -> None:
 )
 def test_passing_trouble_is_retried(openai_server: Start, fault: Fault) -> None:
     server = openai_server(["Vienna"], [fault, fault])
-    reply = model_on(server, max_retries=2).reply(QUESTION)
+    reply = model_on(server, model_retries=2).reply(QUESTION)
     assert (reply.text, len(server.requests), reply.usage.calls) == ("Vienna", 3, 1)
 
 
@@ -99,7 +100,7 @@ def test_passing_trouble_is_retried(openai_server: Start, fault: Fault) -> None:
 def test_lasting_trouble_ends_in_one_clear_error(openai_server: Start, fault: Fault) -> None:
     server = openai_server(["never"], [fault] * 9, retry_after=0)
     with pytest.raises(ModelUnavailableError, match=r"127\.0\.0\.1.*given up after 3 tries"):
-        model_on(server, max_retries=2).reply(QUESTION)
+        model_on(server, model_retries=2).reply(QUESTION)
     assert len(server.requests) == 3
 
 
@@ -111,9 +112,10 @@ def test_retry_after_is_honoured_within_reason(openai_server: Start) -> None:
 
 def test_a_slow_server_times_out_and_is_retried(openai_server: Start) -> None:
     server = openai_server(["ok"], [Fault.SLOW], slow=120)
-    assert model_on(server, timeout=1.0).reply(QUESTION).text == "ok"
+    assert model_on(server, model_timeout=1.0).reply(QUESTION).text == "ok"
+    server = openai_server(["ok"], [Fault.SLOW] * 3, slow=5)
     with pytest.raises(ModelUnavailableError, match=r"did not answer within 0\.1 s; given up after 2 tries"):
-        model_on(openai_server(["ok"], [Fault.SLOW] * 3, slow=5), timeout=0.1, max_retries=1).reply(QUESTION)
+        model_on(server, model_timeout=0.1, model_retries=1).reply(QUESTION)
 
 
 BAD_BODIES = [
@@ -132,7 +134,7 @@ def test_a_malformed_reply_is_asked_for_again_but_not_forever(openai_server: Sta
     assert model_on(openai_server(["ok"], [fault, fault])).reply(QUESTION).text == "ok"
     server = openai_server(["ok"], [fault] * 9)
     with pytest.raises(ModelUnavailableError, match="did not send a chat completion"):
-        model_on(server, max_retries=8).reply(QUESTION)
+        model_on(server, model_retries=8).reply(QUESTION)
     assert len(server.requests) == 3
 
 
@@ -196,7 +198,7 @@ def test_mistakes_of_the_caller_are_told_before_anything_is_sent(
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setenv("MY_KEY", key)
     with pytest.raises(ConfigurationError, match=message):
-        open_model(model, base_url=url, api_key_env="MY_KEY")
+        open_model(Context(model=model, base_url=url, api_key_env="MY_KEY"))
 
 
 @pytest.mark.parametrize(
@@ -231,10 +233,10 @@ def test_servers_that_cannot_be_reached(openai_server: Start, monkeypatch: pytes
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     for address in (url, "http://me:secret@no-such-host.invalid/v1"):
         with pytest.raises(ConfigurationError, match="is the server running") as caught:
-            open_model("openai:scripted", base_url=address, max_retries=1).reply(QUESTION)
+            open_model(Context(model="openai:scripted", base_url=address, model_retries=1)).reply(QUESTION)
         assert "secret" not in str(caught.value)
     server = openai_server(["ok"])
-    model = model_on(server, max_retries=1)
+    model = model_on(server, model_retries=1)
     model.reply(QUESTION)
     server.close()
     with pytest.raises(ConfigurationError, match="cannot be reached"):
@@ -357,12 +359,12 @@ def test_any_provider_through_its_langchain_package(monkeypatch: pytest.MonkeyPa
     package.__spec__ = ModuleSpec("langchain_anthropic", None)
     vars(package)["ChatAnthropic"] = FakeChat
     monkeypatch.setitem(sys.modules, "langchain_anthropic", package)
-    settings: dict[str, Any] = {"temperature": 0.0, "timeout": 7.0, "max_retries": 2}
-    model = open_model("anthropic:claude:latest", **settings)
-    assert model is open_model("anthropic:claude:latest", **settings)
+    settings: dict[str, Any] = {"temperature": 0.0, "model_timeout": 7.0, "model_retries": 2}
+    model = open_model(Context(model="anthropic:claude:latest", **settings))
+    assert model is open_model(Context(model="anthropic:claude:latest", **settings))
     assert [model.reply(QUESTION).text for _ in range(2)] == ["claude:latest, 7 s, 2 retries"] * 2
     with pytest.raises(ConfigurationError, match="model missing failed: there is no such model"):
-        open_model("anthropic:missing", **settings).reply(QUESTION)
+        open_model(Context(model="anthropic:missing", **settings)).reply(QUESTION)
 
 
 @pytest.mark.parametrize(
@@ -371,7 +373,7 @@ def test_any_provider_through_its_langchain_package(monkeypatch: pytest.MonkeyPa
 )
 def test_a_provider_without_a_package_is_named(model: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        open_model(model)
+        open_model(Context(model=model))
 
 
 @pytest.mark.parametrize(
@@ -383,7 +385,7 @@ def test_a_provider_without_a_package_is_named(model: str, words: str) -> None:
 )
 def test_usage_as_text_or_float_is_read(openai_server: Start, usage: dict[str, Any]) -> None:
     server = openai_server([{"text": "Action: execute()", "usage": usage}])
-    reply = open_model("openai:scripted", base_url=server.url).reply("hi")
+    reply = model_on(server).reply("hi")
     assert (reply.text, reply.usage.calls) == ("Action: execute()", 1)
     assert reply.usage.input_tokens > 0
 
@@ -392,7 +394,7 @@ def test_usage_as_text_or_float_is_read(openai_server: Start, usage: dict[str, A
 def test_a_reply_without_end_is_cut_before_it_is_read(openai_server: Start, piece: str) -> None:
     server = openai_server([{"text": piece * (2_000_000 // len(piece))}])
     start = time.monotonic()
-    reply = open_model("openai:scripted", base_url=server.url).reply("hi")
+    reply = model_on(server).reply("hi")
     assert len(reply.text) <= 16 * 1024
     assert reply.truncated
     assert time.monotonic() - start < 10.0
@@ -422,6 +424,6 @@ def test_a_server_that_sends_without_end_is_given_up_early(
 
     server = openai_server(["never"])
     monkeypatch.setattr(server.handler, "post", flood)
-    reply = model_on(server, max_tokens=64).reply(QUESTION)
+    reply = model_on(server, max_reply_tokens=64).reply(QUESTION)
     assert (reply.text, reply.truncated, reply.usage.estimated) == ("", True, True)
     assert sum(sent) < 2**26

@@ -2,7 +2,7 @@
 
 ```python
 with OpenAIServer(["Thought: ...\\nAction: execute()"], faults=[Fault.RATE_LIMIT]) as server:
-    model = open_model("openai:scripted", base_url=server.url)
+    model = open_model(Context(model="openai:scripted", base_url=server.url))
 ```
 """
 

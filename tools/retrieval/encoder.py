@@ -72,7 +72,9 @@ class Encoder:
 
     @property
     def dimension(self) -> int:
-        """Length of a vector."""
+        """Length of a vector; that of a server is known from its first reply, which is requested here."""
+        if not self._dimension:
+            self.encode(["dimension"])
         return self._dimension
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
