@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 from rich.console import Console
-from rich.markdown import Markdown as RichMarkdown
+from rich.markdown import Markdown
 
 from triplewise.evals import evaluation
 from triplewise.evals.baselines import BASELINES
@@ -29,7 +29,6 @@ FAILED, INTERRUPTED = 3, 130
 WIDTH = 180  # columns of tables that go to no terminal
 _SET = "A parameter of the task, a phase of the system, or a setting of a run. Repeatable."
 _JOBS = "Questions in flight; more than 1 stretches the seconds."
-Markdown = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")]
 
 app = typer.Typer(
     cls=with_default("run"),
@@ -103,7 +102,7 @@ def run_task(
         found = {"scores": evaluation.scores_of(log), "crashes": dict(failed), "status": log.status}
         echo_json({**of, "about": log.eval.metadata, **found, "log": log.location})
     else:
-        _show(tables.markdown(read_logs([path])), None)
+        wide_console().print(Markdown(tables.markdown(read_logs([path]))))
         out().print(f"log: {path}", soft_wrap=True)
     if failed:
         name, error = failed[0]
@@ -120,16 +119,6 @@ def _display() -> Literal["rich", "none"]:
     return "rich" if sys.stdout.isatty() else "none"
 
 
-def _show(report: str, path: Path | None) -> None:
-    """Write a report in Markdown to a file, or print it."""
-    if path is None:
-        wide_console().print(RichMarkdown(report))
-        return
-    with writing(path):
-        path.write_text(report, encoding="utf-8")
-    say(f"written: {path}")
-
-
 def wide_console() -> Console:
     """Return standard output, wide where it does not go to a terminal."""
     console = out()
@@ -140,7 +129,8 @@ def wide_console() -> Console:
 
 @command(app)
 def report(
-    logs: list[Path] = argument("LOGS...", "Logs, or folders with logs."), markdown: Markdown = None
+    logs: list[Path] = argument("LOGS...", "Logs, or folders with logs."),
+    markdown: Path | None = option("FILE", "Write the tables as Markdown."),
 ) -> None:
     """Make tables, with differences between systems, from logs of `triplewise eval` and `eval grid`.
 
@@ -152,7 +142,12 @@ def report(
     """
     if markdown:  # before logs are read
         check_place(markdown)
-    _show(tables.markdown(read_logs(logs)), markdown)
+    text = tables.markdown(read_logs(logs))
+    if markdown is None:
+        return wide_console().print(Markdown(text))
+    with writing(markdown):
+        markdown.write_text(text, encoding="utf-8")
+    return say(f"written: {markdown}")
 
 
 @command(app, "tasks")
@@ -179,7 +174,6 @@ def grid(
     limit: int | None = option("N", "Most questions a cell, 0 for all.", min=0, shown="as in the grid"),
     only: list[str] | None = option("ROW/COLUMN", "Only these cells; patterns with * and ?. Repeatable."),
     dry_run: bool = flag("Show the cells and run nothing.", "--dry-run"),
-    markdown: Markdown = None,
 ) -> None:
     """Run a grid of ablations: rows (a system and what is swapped in it) on columns (benchmarks).
 
@@ -192,10 +186,9 @@ def grid(
         triplewise eval grid queryagent-table-3 --dry-run
         triplewise eval grid oda-table-4 --model openai:gpt-4o --jobs 8
         triplewise eval grid mine.yaml --only 'w*/GrailQA' --set plan_hops=2
-        triplewise eval grid results --limit 200 --markdown RESULTS.md
+        triplewise eval grid results --limit 200 --log-dir runs
+        triplewise eval report runs --markdown RESULTS.md
     """
-    if markdown:
-        check_place(markdown)
     if file is None:
         grids = [load_grid(name)[0] for name in shipped()]
         rows = [(one.name, str(len(one.rows)), str(len(one.columns)), one.title) for one in grids]
@@ -204,7 +197,7 @@ def grid(
     loaded, _ = found = load_grid(file)
     cells = cells_of(found, options.model or EMBEDDED, limit=limit, given=options.given(), only=only or ())
     if not dry_run:
-        return _run_cells(loaded, cells, options, markdown)
+        return _run_cells(loaded, cells, options)
     plan = []
     for cell in cells:
         swapped = [f"{name}={value}" for name, value in cell.spec.set.items()]
@@ -215,7 +208,7 @@ def grid(
     return wide_console().print(columns(("cell", "system", "with", "runs"), plan, title))
 
 
-def _run_cells(grid: Grid, cells: Sequence[Cell], options: RunOptions, markdown: Path | None) -> None:
+def _run_cells(grid: Grid, cells: Sequence[Cell], options: RunOptions) -> None:
     """Run the cells until an interrupt, then show what was measured; exits where something is wrong."""
     outcomes: list[Outcome] = []
     how: Any = {"log_dir": options.log_dir, "jobs": options.jobs, "display": _display(), "notify": say}
@@ -225,10 +218,7 @@ def _run_cells(grid: Grid, cells: Sequence[Cell], options: RunOptions, markdown:
             if outcome.state != "skipped":
                 say(f"{len(outcomes)}/{len(cells)} {outcome.line()}")
     if paths := [evaluation.log_path(outcome.log) for outcome in outcomes if outcome.log]:
-        logs = read_logs(paths)
-        lead = [f"Made by: triplewise eval grid {grid.name}", *grid.notes.splitlines()]
-        lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
-        _show(tables.markdown(logs, grid.title, lead, tasks=markdown is not None), markdown)
+        wide_console().print(Markdown(tables.markdown(read_logs(paths))))
         say(f"logs: {paths[0].parent.parent} (triplewise eval report makes a page of them)")
     for why in dict.fromkeys(outcome.why for outcome in outcomes if outcome.state == "skipped"):
         say(f"skipped: {', '.join(o.cell.name for o in outcomes if o.why == why)}: {why}", "notice")

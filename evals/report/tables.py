@@ -18,7 +18,7 @@ from triplewise.evals.statistics import Scores
 from triplewise.guidelines import load_guidelines
 from triplewise.tools.core.files import packaged
 
-TITLE, NOTHING = "Evaluation report", "–"
+NOTHING = "–"
 TURNED = 3  # tables of so many rows or fewer are turned: their columns become rows
 _FIGURE = re.compile(r"\**[-+<]? ?[\d.,]+\**(?: \(|$)")
 """How the cells of columns begin that stand right."""
@@ -123,10 +123,8 @@ def measure(name: str) -> Measure:
     return Measure(name, known.get("heading") or name.replace("_", " ").capitalize(), **about)
 
 
-def markdown(
-    logs: Sequence[Log], title: str = TITLE, lead: Sequence[str] = (), *, tasks: bool = False
-) -> str:
-    """Return a report as Markdown, `lead` before its notes; with `tasks` a list of what was measured."""
+def markdown(logs: Sequence[Log]) -> str:
+    """Return a report as Markdown."""
     ordered = sorted(logs, key=lambda log: (log.name, log.path))
     days, asked = sorted({log.created[:10] for log in logs}), sum(len(log.questions) for log in logs)
     size = f"{asked:,} questions, {len(logs)} runs of {len({log.task for log in logs})} tasks"
@@ -134,11 +132,9 @@ def markdown(
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["escaped"] = _escaped
     template = files("triplewise.evals.report") / "report.md.jinja"
-    return environment.from_string(template.read_text(encoding="utf-8")).render(
-        title=title, lead=[about, *lead, *notes(ordered)],
-        tables=[table if len(table.rows) > TURNED else _turned(table) for table in report_tables(ordered)],
-        tasks={log.name: log for log in reversed(ordered)} if tasks else {},
-    )  # fmt: skip
+    tables = [table if len(table.rows) > TURNED else _turned(table) for table in report_tables(ordered)]
+    written = environment.from_string(template.read_text(encoding="utf-8"))
+    return written.render(lead=[about, *notes(ordered)], tables=tables)
 
 
 def _escaped(text: object) -> str:
@@ -201,27 +197,24 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
     note = f"{wrong} {INTERVALS} {notes_of['answers']}"
     heads = ["Task", "System", "Model"]
     columns = [*heads, "Questions", *(m.heading for m in scored), "Answerable only", "Answerable %"]
-    families = [
-        (name, measure(same[0].metric), [(labels[log.path], log.scores(same[0].metric)) for log in same])
-        for name, same in _groups(logs, lambda log: log.name)
-    ]
+    by_task = [(name, same[0].metric, same) for name, same in _groups(logs, lambda log: log.name)]
     return [
         Table("Answers by task and system", columns, answers, note),
         Table(
             "Cost of a question", [*heads, *(m.heading for m in taken), "Crashes"], costs, notes_of["cost"]
         ),
-        comparison_table("Differences between systems", "Task", families),
+        comparison_table("Differences between systems", "Task", by_task, labels),
     ]
 
 
-Family = tuple[str, Measure, Sequence[tuple[str, Scores]]]  # a task or column, its measure, systems' scores
-
-
-def comparison_table(title: str, where: str, families: Iterable[Family]) -> Table:
-    """Return systems paired with the first one by question."""
+def comparison_table(
+    title: str, where: str, groups: Iterable[tuple[str, str, Sequence[Log]]], labels: Mapping[str, str]
+) -> Table:
+    """Return the logs of a task or column (name, measure, logs) paired with the first one by question."""
     rows = []
-    for name, of, systems in families:
-        (first, base), *others = systems
+    for name, metric, logs in groups:
+        of, scored = measure(metric), [(labels[log.path], log.scores(metric)) for log in logs]
+        (first, base), *others = [pair for pair in scored if len(pair[1])] or [("", scored[0][1])]
         for label, own in others:
             if not len(base.index.intersection(own.index)):
                 continue
@@ -245,46 +238,42 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -
     A row of ours stands there once for each model that it was run with.
     """
     printed, cell = table.columns if table else {}, logs[0].cell
-    runs = {((log.cell["row"], log.model), log.cell["column"]): log for log in logs}  # the newest of each
+    newest = {(log.cell["row"], log.model, log.cell["column"]): log for log in logs}
+    order = [*(table.rows if table else ()), *(cell.get("rows") or ()), *(row for row, _, _ in newest)]
+    ours = sorted(newest.values(), key=lambda log: (order.index(log.cell["row"]), log.model))
     columns: list[tuple[str, Measure, str]] = []  # name, measure, and that one's name in the published table
-    for name in dict.fromkeys([*printed, *(cell.get("columns") or ()), *(column for _, column in runs)]):
+    by_column: list[tuple[str, str, Sequence[Log]]] = []
+    for name in dict.fromkeys([*printed, *(cell.get("columns") or ()), *(name for _, _, name in newest)]):
         theirs = {ours: metric for metric, ours in printed[name]["ours"].items()} if name in printed else {}
-        ours = [metric for log in logs if log.cell["column"] == name for metric in log.cell["metrics"]]
-        columns += [(name, measure(m), theirs.get(m, "")) for m in dict.fromkeys([*theirs, *ours])]
-    ran = sorted(dict.fromkeys(place for place, _ in runs), key=lambda place: place[1])
-    order = [*(table.rows if table else ()), *(cell.get("rows") or ()), *(row for row, _ in ran)]
+        own = [log for log in ours if log.cell["column"] == name]
+        metrics = list(dict.fromkeys([*theirs, *(metric for log in own for metric in log.cell["metrics"])]))
+        columns += [(name, measure(metric), theirs.get(metric, "")) for metric in metrics]
+        by_column += [(name, metrics[0], own)] if own else []
     rows, remarks = list[list[str]](), dict[str, None]()
     for row in dict.fromkeys(order):
-        for place in (place for place in ran if place[0] == row):
-            own = {name: log for (at, name), log in runs.items() if at == place}
-            one, figures = next(iter(own.values())), list[str]()
-            for name, of, _ in columns:
-                if name in own:
-                    scores = own[name].scores(of.name)
-                    figures.append(of.cell(scores, f"n = {len(scores):,}", mark(own[name])))
-                else:
-                    figures.append(NOTHING)
-            head = _cell(row, one.cell.get("group") or "")
-            rows.append([head, _cell("ours", f"{one.system}, {one.model}"), *figures])
-            remarks |= {f"{row}, ours: {one.cell['note']}.": None} if one.cell.get("note") else {}
-        if table and row in table.rows:
-            printed_row = table.rows[row]
-            figures = [printed_row.figure(name, metric) for name, _, metric in columns]
-            head = _cell(row, printed_row.group, mark="*")
-            rows.append([head, printed_row.origin, *figures])
-            remarks |= {f"{row}, published: {printed_row.note}.": None} if printed_row.note else {}
-    families: list[Family] = []
-    for name, of in {name: of for name, of, _ in reversed(columns)}.items():  # its first measure
-        scored = [(place, runs[place, name].scores(of.name)) for place in ran if (place, name) in runs]
-        scored.sort(key=lambda pair: order.index(pair[0][0]))
-        several = len({model for (_, model), _ in scored}) > 1
-        named = [(f"{row}, {model}" if several else row, own) for (row, model), own in scored if len(own)]
-        families[:0] = [(name, of, named)] if named else []
+        for model, line in _groups([log for log in ours if log.cell["row"] == row], lambda log: log.model):
+            at, about = {log.cell["column"]: log for log in line}, line[0].cell
+            figures = [_figure(at[name], of) if name in at else NOTHING for name, of, _ in columns]
+            head = _cell(row, about.get("group") or "")
+            rows.append([head, _cell("ours", f"{line[0].system}, {model}"), *figures])
+            remarks |= {f"{row}, ours: {about['note']}.": None} if about.get("note") else {}
+        if table and (of_paper := table.rows.get(row)):
+            figures = [of_paper.figure(name, metric) for name, _, metric in columns]
+            rows.append([_cell(row, of_paper.group, mark="*"), of_paper.origin, *figures])
+            remarks |= {f"{row}, published: {of_paper.note}.": None} if of_paper.note else {}
+    several = len({log.model for log in ours}) > 1
+    labels = {log.path: f"{log.cell['row']}{f', {log.model}' * several}" for log in ours}
     single = len({of for _, of, _ in columns}) == 1
     heads = _cells(*(name if single else f"{name} {of.heading}" for name, of, _ in columns))
-    note = " ".join([_grid_note(logs, table), f"Ours: {INTERVALS}", *remarks])
-    compared = comparison_table(f"{title}: differences between rows", "Column", families)
+    note = " ".join([_grid_note(table), f"Ours: {INTERVALS}", *remarks])
+    compared = comparison_table(f"{title}: differences between rows", "Column", by_column, labels)
     return [Table(title, ["Method", "Figures", *heads], rows, note), compared]
+
+
+def _figure(log: Log, of: Measure) -> str:
+    """Return the average of a measure as a cell, with the number of questions."""
+    scores = log.scores(of.name)
+    return of.cell(scores, f"n = {len(scores):,}", mark(log))
 
 
 def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | None, *, top: bool) -> Table:
@@ -301,20 +290,19 @@ def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | Non
         (column,), (name, source) = row.values, _cells(row.row, row.group or row.row, mark="*")
         figures = (row.figure(column, metric) for metric in ("number", "triggers"))
         rows.append([name, row.origin, source, *figures])
-    note = f"{_grid_note(logs, table)} Corrections of {sum(len(log.questions) for log in logs):,} questions."
+    note = f"{_grid_note(table)} Corrections of {sum(len(log.questions) for log in logs):,} questions."
     return Table(title, ["Guideline", "Whose", "Feedback from", "Guidelines", "Triggered"], rows, note)
 
 
-def _grid_note(logs: Sequence[Log], table: PublishedTable | None) -> str:
-    """Whose figures a grid's table shows, and the grid's own notes."""
-    lines = " ".join(dict.fromkeys(" ".join(str(log.cell.get("notes") or "").split()) for log in logs))
+def _grid_note(table: PublishedTable | None) -> str:
+    """Whose figures a grid's table shows."""
     if not table:
-        return lines
+        return ""
     about, of = " ".join(table.note.split()).rstrip("."), table.source
     return (
         f"Rows in italics are figures of {of['title']} ({of['venue']}, {of['date']}), {table.place}, "
         f"in {table.unit}: {about}. They are other models, other samples and other graphs than ours: no "
-        f"comparison of systems. {lines}"
+        "comparison of systems."
     )
 
 
@@ -375,7 +363,9 @@ def notes(logs: Sequence[Log]) -> list[str]:
     if changed:
         altered = ", ".join(sorted(changed))
         ends.insert(0, f"Changed files, so no results of the published benchmark: {altered}.")
+    own = dict.fromkeys(line for log in logs for line in str(log.cell.get("notes") or "").splitlines())
     return [
+        *own,
         *(f"{', '.join(asked)}: {graph}." for graph, asked in graphs.items()),
         f"Questions, drawn at random where limited: {'; '.join(draws)}.",
         f"Data (first digits of sha256): {', '.join(sums)}.",
