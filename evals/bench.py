@@ -1,6 +1,6 @@
 """Benches behind published figures, each against a named alternative in the same run.
 
-`python -m triplewise.evals.bench NAME`; each has `--help`.
+`python -m triplewise.evals.bench NAME` on a machine that does nothing else; each has `--help`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from statistics import fmean, median
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import pyoxigraph as ox
 import typer
-from rich.console import Console
 
 from triplewise.evals import scripted_model
 from triplewise.evals.data import benchmark, graph, locate, prepared, read_records
@@ -27,7 +27,7 @@ from triplewise.evals.question_sets import question_sets
 from triplewise.evals.scripted_model import MODEL
 from triplewise.evals.servers import OxigraphServer, Proxy
 from triplewise.graphs import Answer, Context, build_graph
-from triplewise.graphs.console import columns, echo_json, relax_collector, run_command
+from triplewise.graphs.console import relax_collector, run_command
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg import KnowledgeGraph
@@ -204,30 +204,14 @@ def _ask(kg: KnowledgeGraph, question: str) -> tuple[Answer, float]:
     return answer, time.perf_counter() - start
 
 
-def show(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """Print the rows that a bench returns: as a table, or as JSON."""
-    if as_json:
-        echo_json(rows)
-        return
-    texts = [
-        [v if isinstance(v, str) else f"{v:,.3g}" if abs(v) < 100 else f"{v:,.0f}" for v in row.values()]
-        for row in rows
-    ]
-    Console(width=None if sys.stdout.isatty() else 160).print(columns(tuple(rows[0]), texts, right=True))
+def show(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the rows that a bench returns."""
+    typer.echo(pd.DataFrame(rows).to_string(index=False, float_format="{:,.4g}".format))
 
 
 app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, result_callback=show
 )
-
-
-@app.callback()
-def about(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
-) -> None:
-    """Benches behind published figures. Run them on a machine that does nothing else."""
-
-
 for bench in (observe, inflight, latency):
     app.command()(bench)
 

@@ -218,19 +218,19 @@ def replay(case: Case, calls: Calls, graph: Any, server: OpenAIServer, env: Envi
     }
 
 
-def play(names: Sequence[str], count: int, modes: Sequence[str], seed: int) -> Iterator[dict[str, Any]]:
+def play(names: Sequence[str], count: int) -> Iterator[dict[str, Any]]:
     """Yield runs of each question: right, misread, and with mistakes corrected in each way."""
-    graphs = {mode: build_graph(correct=mode) for mode in modes}
+    graphs = {mode: build_graph(correct=mode) for mode in VARIANTS}
     with OpenAIServer(count_tokens=lambda text: len(text) // 4) as server:
         for of in question_sets(names):
             env = Environment(Context(kg=of.source))
             for number, case in enumerate(cases(of, count)):
-                calls, kinds = with_mistakes(case, 1 + number % 3, random.Random(f"{seed} {number}"))
-                runs = [("right", case.right), ("misread", case.wrong), *((mode, calls) for mode in modes)]
-                for mode, written in runs:
+                calls, kinds = with_mistakes(case, 1 + number % 3, random.Random(f"0 {number}"))
+                runs = {"right": case.right, "misread": case.wrong, **dict.fromkeys(VARIANTS, calls)}
+                for mode, written in runs.items():
                     if written:
-                        made = replay(case, written, graphs.get(mode, graphs[modes[0]]), server, env)
-                        yield {**made, "mode": mode, "mistakes": kinds if mode in modes else []}
+                        made = replay(case, written, graphs.get(mode, graphs["eraser"]), server, env)
+                        yield {**made, "mode": mode, "mistakes": kinds if mode in VARIANTS else []}
 
 
 def table(runs: pd.DataFrame) -> pd.DataFrame:
@@ -263,14 +263,12 @@ def main(
     names: list[str] | None = argument("[SET...]", "Sets of questions.", None),
     out: Path = option("FILE", "JSON lines, a run each, to which runs are added.", Path("runs.jsonl")),
     count: int = option("N", "Questions of each set.", 20),
-    modes: str = option("NAME,...", "Ways of correcting.", ",".join(VARIANTS)),
-    seed: int = option("N", "Of the mistakes.", 0),
     fit: Path | None = option("FILE", "Only train on the runs, and write it here."),
 ) -> None:
     """Play wrong replies, correct them in each way, and print a table."""
     if fit is None:
         with out.open("a", encoding="utf-8") as file:
-            for run in play(names or SETS, count, modes.split(","), seed):
+            for run in play(names or SETS, count):
                 file.write(json.dumps(run) + "\n")
         typer.echo(table(pd.read_json(out, lines=True)).to_string(index=False))
         return

@@ -1,8 +1,8 @@
 """Self-learning (SymAgent 4.3): explore, refine, merge, update, validate, until nothing is gained.
 
 A run is its folder, in which every phase finds what it has done already: `learn.json` (the configuration),
-`trajectories.jsonl`, `validated.jsonl` (attempts at validation questions), `training-N.jsonl` and
-`policy-N-*` of iteration N, `report.json` (the state after each phase) and, in the end, `settings.yaml`.
+`trajectories.jsonl` (all attempts), `training-N.jsonl` and `policy-N-*` of iteration N, `report.json` (the
+state after each phase) and, in the end, `settings.yaml`.
 """
 
 from __future__ import annotations
@@ -36,18 +36,16 @@ from triplewise.tools.learning.exploration import Question
 from triplewise.tools.learning.trajectory import Journal, Origin, Trajectory
 
 CONFIG, REPORT, SETTINGS = "learn.json", "report.json", "settings.yaml"
-TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
+TRAJECTORIES = "trajectories.jsonl"
 JOBS = {"embedded": 1, "model": 8}  # Questions at a time, by policy
 
-Learner: TypeAlias = Callable[
-    [Sequence[Trajectory], Path, Mapping[str, Any], Callable[[str, int, int | None], object]], dict[str, Any]
-]
+Report: TypeAlias = Callable[..., object]
+"""Called with the phase and its iteration, how much is done, of how much, and maybe the mean reward."""
+Learner: TypeAlias = Callable[[Sequence[Trajectory], Path, Mapping[str, Any], Report], dict[str, Any]]
 """Updates a policy from trajectories, in a folder of its own; returns the settings that use what was learned.
 
 It is given the settings that earlier updates have changed, and what reports progress.
 """
-Report: TypeAlias = Callable[[str, int, int, int | None, str], object]
-"""Called with the phase, the iteration, how much is done, of how much, and a note, e.g. the mean reward."""
 _log = logging.getLogger(__name__)
 
 
@@ -86,7 +84,7 @@ def learn(
     folder: Path,
     *,
     learner: Learner | None = None,
-    report: Report = lambda phase, iteration, done, total, note: None,
+    report: Report = lambda phase, done, total, note="": None,
 ) -> LearningState:
     """Run self-learning to its end, or go on with what the folder holds of this run; return how it ended.
 
@@ -99,19 +97,16 @@ def learn(
     with exclusive(folder / "lock", busy):
         if path.is_file() and read_text(path) != text:
             raise ConfigurationError(f"{folder} holds a run with other settings; name another folder")
-        run = SelfLearning(config, folder, learner, report)
-        # Stored once everything that it names could be opened.
-        write_text(path, text, private=True)
-        with (
-            closing(Journal(folder / TRAJECTORIES)) as journal,
-            closing(Journal(folder / VALIDATED)) as validated,
-        ):
+        with closing(Journal(folder / TRAJECTORIES)) as journal:
+            run = SelfLearning(config, folder, journal, learner, report)
+            # Stored once everything that it names could be opened.
+            write_text(path, text, private=True)
             while not run.state.stopped:
                 if len(run.state.scores) == run.state.iteration:
-                    run.validate(validated)
+                    run.validate()
                 else:
-                    explored = run.explore(journal)
-                    run.update(run.merge(explored, run.refine(journal, explored)))
+                    explored = run.explore()
+                    run.update(run.merge(explored, run.refine(explored)))
                 write_json(folder / REPORT, run.state.model_dump(), indent=1)
         settings = {"preset": config.preset, **config.context, **run.state.best}
         # Private: the URL of a server may hold a password.
@@ -147,8 +142,10 @@ def learner_for(config: LearningConfig, context: Context, opened: Environment) -
 class SelfLearning:
     """The phases of a run of self-learning, which move its state on."""
 
-    def __init__(self, config: LearningConfig, folder: Path, learner: Learner | None, report: Report) -> None:
-        self.config, self.folder, self.report = config, folder, report
+    def __init__(
+        self, config: LearningConfig, folder: Path, journal: Journal, learner: Learner | None, report: Report
+    ) -> None:
+        self.config, self.folder, self.journal, self.report = config, folder, journal, report
         self.state, path = LearningState(), folder / REPORT
         if path.is_file():
             self.state = LearningState.model_validate_json(path.read_bytes())
@@ -170,13 +167,12 @@ class SelfLearning:
         self.context = context.resolved(find_preset(self.config.preset).settings)
         self.env = Environment(self.context)
 
-    def explore(self, journal: Journal) -> dict[str, Trajectory]:
+    def explore(self) -> dict[str, Trajectory]:
         """Return trajectories with rewards (equation 6): the offline policy follows its first rule."""
         policy = partial(exploration.explore, self.env.kg, self.env.encoder)
-        attempt = policy if self.context.offline else self.run
-        return self.attempt_all("explored", attempt, journal, self.questions)
+        return self.attempt_all("explored", policy if self.context.offline else self.run, self.questions)
 
-    def refine(self, journal: Journal, explored: Mapping[str, Trajectory]) -> dict[str, Trajectory]:
+    def refine(self, explored: Mapping[str, Trajectory]) -> dict[str, Trajectory]:
         """Return trajectories made anew (4.3.1), given earlier ones and their rewards, never a gold answer.
 
         A language model reads its earlier attempt in the prompt; the offline policy follows rules that it
@@ -192,7 +188,7 @@ class SelfLearning:
             shown = prompt.render("earlier", turns=earlier.turns, answers=answers, reward=reward)
             return self.run(question, blank, shown)
 
-        return self.attempt_all("refined", attempt, journal, self.questions)
+        return self.attempt_all("refined", attempt, self.questions)
 
     def merge(self, explored: Mapping[str, Trajectory], refined: Mapping[str, Trajectory]) -> Path:
         """Write the training set of this iteration (equation 7), in the order of the questions."""
@@ -213,18 +209,14 @@ class SelfLearning:
         # A policy is named by what it is made of: vectors and caches that go by its name are never stale.
         ingredients = file.read_bytes() + repr(sorted(state.settings.items())).encode()
         into = self.folder / f"policy-{state.iteration + 1}-{hashlib.sha256(ingredients).hexdigest()[:8]}"
-
-        def report(doing: str, done: int, total: int | None) -> None:
-            self.report("update", state.iteration, done, total, doing)
-
-        state.settings |= self.learner(trajectories, into, dict(state.settings), report)
         state.iteration += 1
+        state.settings |= self.learner(trajectories, into, dict(state.settings), self.report)
         self._use_policy()
 
-    def validate(self, journal: Journal) -> None:
+    def validate(self) -> None:
         """Score the policy on questions held out (4.3.2), also before it learned, and see whether to stop."""
         state = self.state
-        found = figures(self.attempt_all("validated", self.run, journal, self.validation))
+        found = figures(self.attempt_all("validated", self.run, self.validation))
         if all(found["f1"] > earlier["f1"] for earlier in state.scores):
             state.best = dict(state.settings)
         state.scores.append({"iteration": state.iteration, **found})
@@ -246,7 +238,6 @@ class SelfLearning:
         self,
         origin: Origin,
         attempt: Callable[[Question, Trajectory], Trajectory],
-        journal: Journal,
         questions: Sequence[Question],
     ) -> dict[str, Trajectory]:
         """Attempt every question that the journal has no trajectory of, and return those of all, by id.
@@ -254,7 +245,7 @@ class SelfLearning:
         An error is the status of a trajectory without reward, but one that any question would meet
         (`RunError`, `UserError`) is raised.
         """
-        iteration, done = self.state.iteration, journal.of(self.state.iteration, origin)
+        iteration, done = self.state.iteration, self.journal.of(self.state.iteration, origin)
         policy = self.context.encoder if self.context.offline else self.context.model
         rewards = [t.reward for t in done.values()]
 
@@ -267,12 +258,14 @@ class SelfLearning:
                     raise
                 made = replace(blank, status=f"crashed: {error!r}")
                 _log.info("question %s: %s", question.id, made.status)
-            journal.append(made)
+            self.journal.append(made)
             return made.reward
 
         def report() -> None:
-            note = f"mean reward {sum(rewards) / len(rewards):.3f}" if rewards else ""
-            self.report(origin, iteration, len(rewards), len(questions), note)
+            note = (
+                f"{len(rewards)} of {len(questions)}  mean reward {sum(rewards) / max(len(rewards), 1):.3f}"
+            )
+            self.report(f"{origin} {iteration + (origin != 'validated')}", len(rewards), len(questions), note)
 
         report()
         with ThreadPoolExecutor(JOBS[self.config.policy], thread_name_prefix="attempt") as pool:
@@ -284,7 +277,7 @@ class SelfLearning:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        return journal.of(iteration, origin)
+        return self.journal.of(iteration, origin)
 
 
 def figures(trajectories: Mapping[str, Trajectory]) -> dict[str, float | int]:

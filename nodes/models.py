@@ -174,8 +174,8 @@ def open_model(own: Context) -> ChatModel:
         return ChatModel(own.model)
     provider, name = split_model(own.model)
     secrets.remember_environment()
-    given: dict[str, Any] = {"max_tokens": own.max_reply_tokens}
-    given |= {n: getattr(own, n) for n in ("temperature", "reasoning_effort") if getattr(own, n) is not None}
+    given: dict[str, Any] = {"max_tokens": own.max_reply_tokens, "temperature": own.temperature}
+    given |= {"reasoning_effort": own.reasoning_effort} if own.reasoning_effort else {}
     if provider == "openai":
         return _opened(provider, name, find_server(name, own), **given)
     given |= {"timeout": own.model_timeout, "max_retries": own.model_retries}

@@ -62,22 +62,17 @@ def learn(
     config = learning.LearningConfig(
         str(questions.resolve()), validation, policy, preset, context, iterations
     )
-    with progress_bars("what is done is kept; the same command goes on") as show:
-
-        def report(phase: str, iteration: int, done: int, total: int | None, note: str) -> None:
-            number = iteration + (phase != "validated")
-            show(f"{phase} {number}", done, total, f"{done} of {total}  {note}")
-
+    with progress_bars("what is done is kept; the same command goes on") as report:
         state = learning.learn(config, into, report=report)
     scores = [f"{score['f1']:.3f}" for score in state.scores] + ["-"]
     for number, done in enumerate(state.rounds):
         explored, refined = (f"{name} {done[name]['reward']:.3f}" for name in ("explored", "refined"))
         gain = f"validation F1 {scores[number]} -> {scores[number + 1]}"
         out().print(f"iteration {number + 1}: {explored}, {refined}, {done['kept']} kept, {gain}")
-    for file in (into / learning.TRAJECTORIES, into / learning.VALIDATED):
-        if failed := [t for t in read_trajectories(file) if t.status.startswith("crashed")]:
-            example = f"e.g. {failed[0].question!r}, {failed[0].status}"
-            say(f"{len(failed)} attempts in {file} failed with an error, {example}", "notice")
+    file = into / learning.TRAJECTORIES
+    if failed := [t for t in read_trajectories(file) if t.status.startswith("crashed")]:
+        example = f"e.g. {failed[0].question!r}, {failed[0].status}"
+        say(f"{len(failed)} attempts in {file} failed with an error, {example}", "notice")
     say(f"{state.stopped}; settings of the best policy: {into / learning.SETTINGS}")
 
 

@@ -43,7 +43,8 @@ def model() -> Iterator[str]:
 
 def start(url: str, logs: Path) -> subprocess.Popen[str]:
     """An evaluation in a process of its own."""
-    command = [sys.executable, "-m", "triplewise.evals", "metaqa", "--limit", "0", "--system", "queryagent"]
+    command = [sys.executable, "-m", "triplewise.graphs", "eval"]
+    command += ["metaqa", "--limit", "0", "--system", "queryagent"]
     command += ["--model", scripted_model.MODEL, "--base-url", url]
     command += ["--jobs", str(JOBS), "--log-dir", str(logs), "--json"]
     command += ["--set", "seeds=false", "--set", "ranking=none"]

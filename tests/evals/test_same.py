@@ -16,7 +16,8 @@ from triplewise.evals import Run
 
 def start(kg: Path, logs: Path, hash_seed: int, jobs: int) -> subprocess.Popen[str]:
     """The questions of one hop in a process of its own."""
-    command = [sys.executable, "-m", "triplewise.evals", "metaqa", "--limit", "0", "--jobs", str(jobs)]
+    command = [sys.executable, "-m", "triplewise.graphs", "eval"]
+    command += ["metaqa", "--limit", "0", "--jobs", str(jobs)]
     command += [
         "--log-dir",
         str(logs),

@@ -55,7 +55,6 @@ def note_attempts(folder: Path) -> None:
         self: SelfLearning,
         origin: Origin,
         attempt: Callable[[Question, Trajectory], Trajectory],
-        journal: Journal,
         questions: Sequence[Question],
     ) -> dict[str, Trajectory]:
         def noted(question: Question, blank: Trajectory) -> Trajectory:
@@ -63,7 +62,7 @@ def note_attempts(folder: Path) -> None:
                 file.write(json.dumps([blank.iteration, origin, question.id, os.getpid()]) + "\n")
             return attempt(question, blank)
 
-        return attempt_all(self, origin, noted, journal, questions)
+        return attempt_all(self, origin, noted, questions)
 
     SelfLearning.attempt_all = noting  # type: ignore[method-assign]
 
@@ -99,8 +98,8 @@ def child(folder: Path, point: str) -> None:
     if kind == "merge":
         vars(trajectory)["write_trajectories"] = fatal_merge
 
-    def report(phase: str, iteration: int, done: int, total: int | None, note: str) -> None:
-        if [kind, *map(int, numbers)] == [phase, iteration, done]:
+    def report(phase: str, done: int, total: int | None, note: str = "") -> None:
+        if point == f"{phase} {done}":
             die()
 
     learn(config, folder / "run", learner=NoteLearner(kind == "update"), report=report)
@@ -115,8 +114,7 @@ def main() -> None:
             child(folder, point)
             os._exit(0)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        kept = {path.name: path.read_text() for path in (folder / "run").glob("*d.jsonl")}
-        kept |= {path.name: path.read_text() for path in (folder / "run").glob("trajectories.jsonl")}
+        kept = {path.name: path.read_text() for path in (folder / "run").glob("trajectories.jsonl")}
         sys.stdout.write(json.dumps({"point": point, "pid": pid, "status": status, "kept": kept}) + "\n")
         sys.stdout.flush()
 
