@@ -24,7 +24,16 @@ from triplewise.tools.core.files import exclusive, write_json, writing
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import build_label_index
-from triplewise.tools.kg.open import FORMAT, MANIFEST, PROFILE, STORE, is_store, kept_files, read_manifest
+from triplewise.tools.kg.open import (
+    FORMAT,
+    MANIFEST,
+    PROFILE,
+    STORE,
+    describe_file,
+    is_store,
+    kept_files,
+    read_manifest,
+)
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Broken, GraphReader, Progress
 
@@ -117,7 +126,7 @@ def load_kg(
             "names": names,
             "broken_lines": reader.broken_count,
             "seconds": round(seconds, 2),
-            "files": kept_files(folder),
+            "files": {name: describe_file(path) for name, path in kept_files(folder).items()},
             "sources": described,
         }
         write_json(folder / MANIFEST, manifest, indent=2)

@@ -9,17 +9,17 @@ import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from importlib import resources
 from os.path import exists, isdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 from triplewise.tools.core.addresses import whole_url, without_login
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.files import check_regular, kept_json
+from triplewise.tools.core.files import check_regular, kept_json, write_json
 from triplewise.tools.core.taught import names_of
 from triplewise.tools.kg.profile import Profile, load_profile, profile_names
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, LRUCache
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 FORMAT = 3  # of a store folder: one of another version is loaded again
 STORE, PROFILE, MANIFEST = "store", "profile.yaml", "manifest.json"
 UNCHECKED = re.compile(rf"{PROFILE}|{MANIFEST}|.*\.lock|store/(LOCK|LOG.*)")  # edited, or changed by opening
-SUMMED = 64 * 2**20  # bytes of a file above which it has no checksum: opening would take too long
 REINDEXED = 300_000  # triples up to which names are indexed anew, in memory, when the profile was changed
 DEMO = "demo"
 MEMORY_BYTES = 32 * 2**20  # up to which files (as they lie on disk) are opened in memory; more is loaded once
@@ -124,26 +123,38 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"the manifest cannot be read ({error}); {remedy}", path) from error
     if version != FORMAT:
         raise DataError(f"store format {version}, this version reads {FORMAT}; {remedy}", path)
-    there = kept_files(folder)
-    # Stores that were loaded before have sizes alone.
-    kept = manifest["files"].items()
-    for name in (name for name, facts in kept if not there.get(name, {}).items() >= facts.items()):
-        raise DataError(f"is not as it was loaded: damaged; {remedy}", folder / name)
+    files, place = kept_files(folder), _cached(str(folder.resolve())) / "checked.json"
+    stats = {name: path.stat() for name, path in files.items()}
+    stamp = {name: [s.st_size, s.st_mtime_ns, s.st_ino] for name, s in stats.items()}
+    checked: object = None
+    with suppress(OSError, ValueError):
+        checked = json.loads(place.read_text(encoding="utf-8"))
+    for name, facts in manifest["files"].items():
+        is_same = name in files and stats[name].st_size == facts["bytes"]
+        if is_same and checked != stamp and "sha256" in facts:  # stores loaded before have sizes alone
+            is_same = facts["sha256"] == _sha256(files[name])
+        if not is_same:
+            raise DataError(f"is not as it was loaded: damaged; {remedy}", folder / name)
+    if checked != stamp:
+        with suppress(OSError):  # it is checked again next time
+            write_json(place, stamp)
     return manifest
 
 
-def kept_files(folder: Path) -> dict[str, dict[str, int]]:
-    """The sizes of a store's files that stay as they were loaded, by their names, with checksums.
+def kept_files(folder: Path) -> dict[str, Path]:
+    """A store's files that stay as they were loaded, by their names."""
+    files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {name: path for name, path in files.items() if not UNCHECKED.fullmatch(name)}
 
-    RocksDB checks its own tables (.sst) block by block as it reads them.
-    """
-    files, kept = sorted(p for p in folder.rglob("*") if p.is_file()), dict[str, dict[str, int]]()
-    for path in files:
-        name, size = path.relative_to(folder).as_posix(), path.stat().st_size
-        if not UNCHECKED.fullmatch(name):
-            is_summed = path.suffix != ".sst" and size <= SUMMED
-            kept[name] = {"bytes": size} | ({"crc32": crc32(path.read_bytes())} if is_summed else {})
-    return kept
+
+def describe_file(path: Path) -> dict[str, Any]:
+    """What a manifest says of a file. pyoxigraph loops without end where it counts over a damaged table."""
+    return {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _cached(identity: str, kind: str = "homes") -> Path:

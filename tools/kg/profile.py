@@ -326,6 +326,7 @@ def parse_profile(text: str, path: Path | str) -> Profile:
     document = parse_yaml(text, path)
     if not isinstance(document.value, dict):
         raise DataError("a profile is a mapping of keys to values", path)
+    document.value.pop("literal_dates", None)  # of an earlier version; loaded graphs have it
     base = document.value.pop("extends", None)
     if isinstance(relations := document.value.get("relations"), dict):
         relations |= {k: {"label": v} for k, v in relations.items() if isinstance(v, str)}
