@@ -80,5 +80,6 @@ def verified_fixes(state: State, env: Environment) -> Sequence[VerifiedFix]:
     if not context.verify_corrections or context.offline or context.db is not None:
         return ()
     before = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
-    encoder, actions = None if context.ranking == "none" else env.encoder, action_context(before, env)
-    return find_fixes(actions, env.toolset, step.feedback, budget=QUERIES, most=OFFERS, encoder=encoder)
+    actions = action_context(before, env)
+    actions = replace(actions, encoder=None if context.ranking == "none" else env.encoder)
+    return find_fixes(actions, env.toolset, step.feedback, budget=QUERIES, most=OFFERS)

@@ -68,12 +68,8 @@ class _Part(NamedTuple):
     triples: dict[int, str]
 
     @property
-    def text(self) -> str:
-        return " ".join(f"{self.triples[place]} ." for place in sorted(self.triples))
-
-    @property
     def names(self) -> set[str]:
-        return _named(self.text)
+        return _named(" ".join(self.triples.values()))
 
 
 class FederatedKG(KnowledgeGraph):
@@ -245,15 +241,22 @@ class FederatedKG(KnowledgeGraph):
                 is_alternative = any(after[0] == "UNION" for after in items[i + 1 : i + 2])
                 filled[i] = f"{{ {_values(result, {} if is_alternative else known)} }}"
         here, there = self._parts(items, source, run)
-        known |= self._known_here(here, {name for part in there for name in part.names}, run)
+        for name in sorted(_named(" ".join(here)) & {name for part in there for name in part.names}):
+            select = f"SELECT DISTINCT ?{name} WHERE {{ {' '.join(here)} }}"
+            found = self.members[LOCAL].query(select, **run.limits())
+            is_whole = found.outcome in (Outcome.ROWS, Outcome.EMPTY) and (None,) not in found.rows
+            if is_whole and len(found.rows) <= MOST_BOUND:
+                known[name] = [term.n3() for term in found.column(name)]
         while there:
             part = min(there, key=lambda part: _expected(part.triples.values(), known))
             there.remove(part)
-            text, learnt = part.text, known if len(part.held) == 1 else dict(known)
+            first, *others = sorted(part.triples)
+            text = " ".join(f"{part.triples[place]} ." for place in (first, *others))
+            learnt = known if len(part.held) == 1 else dict(known)
             sides = [text if n == LOCAL else self._rows_of(n, text, learnt, run) for n in part.held]
-            filled[min(part.triples)] = " UNION ".join(f"{{ {side} }}" for side in sides) or "FILTER(false)"
-            for i in sorted(part.triples)[1:]:
-                filled[i] = ""
+            filled[first] = " UNION ".join(f"{{ {side} }}" for side in sides) or "FILTER(false)"
+            for place in others:
+                filled[place] = ""
         return " ".join(i if isinstance(i, str) else self._group(*i, known, source, run) for i in filled)
 
     def _group(self, head: str, items: Items, known: Known, source: str, run: _Run) -> str:
@@ -280,17 +283,6 @@ class FederatedKG(KnowledgeGraph):
                     part = _Part(held, met.triples | part.triples)
                 there.append(part)
         return here, there
-
-    def _known_here(self, here: Sequence[str], names: set[str], run: _Run) -> Known:
-        """What variables may be by what this process knows."""
-        known: Known = {}
-        for name in sorted(names & _named(" ".join(here))):
-            select = f"SELECT DISTINCT ?{name} WHERE {{ {' '.join(here)} }}"
-            found = self.members[LOCAL].query(select, **run.limits())
-            is_whole = found.outcome in (Outcome.ROWS, Outcome.EMPTY) and (None,) not in found.rows
-            if is_whole and len(found.rows) <= MOST_BOUND:
-                known[name] = [term.n3() for term in found.column(name)]
-        return known
 
     def _rows_of(self, name: str, text: str, known: Known, run: _Run) -> str:
         """What an endpoint holds of some patterns, as VALUES; `known` is used, and learns."""

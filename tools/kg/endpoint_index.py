@@ -23,7 +23,7 @@ from triplewise.tools.kg.labels import Name, build_label_index
 from triplewise.tools.kg.load import install, scratch_folder
 from triplewise.tools.kg.open import FORMAT, INDEX, MANIFEST, PROFILE
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import Outcome, Result
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.kg.rdf import QUESTIONS_IN, Progress, node_names
 
 UNFINISHED = "index.names.sqlite"
@@ -130,10 +130,17 @@ class _NameReader:
             if result.outcome is Outcome.TRUNCATED:  # the endpoint sends fewer rows than requested
                 page = max(len(result.rows) - 1, LEAST_PAGE)
             elif result.outcome.ok:
-                self._keep(section, result)
+                rows = [
+                    (node.value, section, name.value, name.language.lower(), whole_number(n) or 0)
+                    for node, name, n in result.rows
+                    if isinstance(node, IRI) and isinstance(name, Literal)
+                ]
                 finished, read = not result.rows, read + (page if result.rows else 0)
                 done = (section, read, finished)
-                self.connection.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?)", done)
+                with self.connection:
+                    self.connection.execute("BEGIN")
+                    self.connection.executemany("INSERT OR IGNORE INTO names VALUES (?, ?, ?, ?, ?)", rows)
+                    self.connection.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?)", done)
             elif page > LEAST_PAGE:
                 page = max(page // 4, LEAST_PAGE)
             elif facts:  # to count the facts of nodes is too much for it
@@ -142,16 +149,6 @@ class _NameReader:
                 raise KGUnavailableError(
                     f"{result.message} {read:,} names are read and kept: run the same command again to go on"
                 )
-
-    def _keep(self, section: str, result: Result) -> None:
-        rows = [
-            (node.value, section, name.value, name.language.lower(), whole_number(n) or 0)
-            for node, name, n in result.rows
-            if isinstance(node, IRI) and isinstance(name, Literal)
-        ]
-        with self.connection:
-            self.connection.execute("BEGIN")
-            self.connection.executemany("INSERT OR IGNORE INTO names VALUES (?, ?, ?, ?, ?)", rows)
 
     def names(self) -> Iterator[Name]:
         """The names of the nodes that questions can be about, in order of preference."""

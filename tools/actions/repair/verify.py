@@ -106,27 +106,21 @@ class VerifiedFix(NamedTuple):
 
 
 def find_fixes(
-    context: ActionContext,
-    toolset: Toolset,
-    feedback: Feedback,
-    *,
-    budget: int,
-    most: int,
-    encoder: Encoder | None = None,
+    context: ActionContext, toolset: Toolset, feedback: Feedback, *, budget: int, most: int
 ) -> tuple[VerifiedFix, ...]:
     """Return up to `most` fixes of a failed step that find something on the KG, best first.
 
     Args:
-        context: program and memory before the step that got `feedback`.
+        context: program and memory before the step that got `feedback`. Its encoder compares relations with
+            the question; without one, letters are compared.
         budget: KG queries that all of this may take.
-        encoder: compares relations with the question; None compares letters.
     """
     kg = QueryBudget(context.kg, budget)
     step = _FailedStep(context, kg, feedback, toolset)
     fixes: list[VerifiedFix] = []
     best: tuple[float, Fix] | None = None
     with suppress(SpentError, QueryFailedError):
-        for score, fix in step.probe(step.rank(step.candidates(), encoder)):
+        for score, fix in step.probe(step.rank(step.candidates(), context.encoder)):
             is_outdone = best and best[1].prior >= SURE and score < best[0] - GAP and not fixes[0].is_unnamed
             if len(fixes) >= most or is_outdone:
                 break
