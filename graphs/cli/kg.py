@@ -186,8 +186,8 @@ def cut(
 ) -> None:
     """Cut all triples within some hops of given entities out of a dump, with their labels.
 
-    The dump may be larger than memory. What is broken off goes on when the same command is run again. DIR
-    then holds triples, labels and cut.json (what was cut), and `triplewise kg load DIR` takes it as it is.
+    The dump may be larger than memory. DIR then holds triples, labels and cut.json (what was cut), and
+    `triplewise kg load DIR` takes it as it is.
 
     Examples:
         triplewise kg cut --seeds ids.txt --from a.nt.gz --from labels.tsv.gz --into part --hops 2
@@ -198,7 +198,7 @@ def cut(
     spec = SubsetSpec(hops, direction, hub_limit, tuple(language or ()))
     options: Any = {"memory": memory, "overwrite": overwrite}
     options["profile"] = profile or "generic"
-    with progress_bars(f"what is done is kept in {into}: run the same command again to go on") as progress:
+    with progress_bars() as progress:
         report = extract_subset(seeds, from_, into, spec, progress=progress, **options)
     for source in (s for s in report.sources if s.bad_lines):
         where = f"{source.path}:{source.first_bad or '?'}"

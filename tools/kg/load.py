@@ -37,7 +37,6 @@ from triplewise.tools.kg.open import (
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Broken, GraphReader, Progress
 
-CUTTING = ".work"  # where `triplewise kg cut` works in the folder that it makes
 _log = logging.getLogger(__name__)
 
 
@@ -95,7 +94,7 @@ def load_kg(
             if done["sources"] == described:  # another process has loaded it while this one waited
                 counts = done["triples"], done["names"], (), done["broken_lines"], done["seconds"]
                 return LoadReport(target, load_profile(target / PROFILE), *counts)
-        if _is_taken(target) and not (replace and is_store(target)):
+        if is_taken(target) and not (replace and is_store(target)):
             remedy = "--replace (in Python replace=True) replaces it"
             remedy = remedy if is_store(target) else "choose another place"
             raise ConfigurationError(f"{target} exists already; {remedy}")
@@ -135,10 +134,7 @@ def load_kg(
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """The RDF files of a folder, which `triplewise kg cut` may have made. Raises `DataError`."""
-    if (folder / CUTTING).exists():
-        remedy = "run the same `triplewise kg cut` again"
-        raise DataError(f"a folder without a finished cut; {remedy}", folder)
+    """The RDF files of a folder. Raises `DataError` where there are none."""
     if files := rdf.rdf_files(folder):
         return files
     raise DataError(f"a folder without RDF files ({' '.join(rdf.FORMATS)})", folder)
@@ -146,7 +142,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 def install(folder: Path, target: Path) -> None:
     """Move a folder that was built into place; an old one goes once the new one stands."""
-    if _is_taken(target):
+    if is_taken(target):
         old = target.parent / f".{target.name}.old-{folder.name.rpartition('-')[2]}"
         target.rename(old)
         folder.rename(target)
@@ -184,5 +180,6 @@ def scratch_folder(target: Path, progress: Progress | None) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_taken(path: Path) -> bool:
+def is_taken(path: Path) -> bool:
+    """Whether there is something at a path, other than an empty folder."""
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))

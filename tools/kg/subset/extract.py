@@ -1,28 +1,25 @@
 """Extracting the part of a graph within some hops of given entities from a dump (ODA, section 3.2).
 
 The result is a folder with `triples.nt.gz`, `labels.nt.gz` and `cut.json` (what was extracted, from what,
-how), which `triplewise kg load` takes as it is. Until it is done, the dumps are tables of a database in a
-hidden folder in it: an extraction that was broken off does not read them again.
+how), which `triplewise kg load` takes as it is. It stands in its place once it is whole; until then the
+dumps are tables of a database next to it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import exclusive, numbered_lines, write_json, writing
+from triplewise.tools.core.files import numbered_lines, write_json
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import rdf
-from triplewise.tools.kg.load import CUTTING
+from triplewise.tools.kg.load import install, is_taken, scratch_folder
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.protocol import batches
 
@@ -142,11 +139,11 @@ def extract_subset(
         profile: of the dump. Relations that it leaves out are neither followed nor kept; labels, aliases and
             descriptions are kept, not followed.
         memory: what DuckDB may use; what does not fit goes to the disk.
-        overwrite: replace what the folder holds (a cut, whole or begun).
+        overwrite: replace the cut that the folder holds.
 
     Raises:
-        DataError: a dump or seeds file that cannot be used. ConfigurationError: the folder is in use or holds
-            something else, a package is missing, settings that cannot work.
+        DataError: a dump or seeds file that cannot be used. ConfigurationError: the folder holds something, a
+            package is missing, settings that cannot work.
     """
     begun, paths, spec = time.perf_counter(), [Path(path) for path in dumps], spec or SubsetSpec()
     tell = progress or (lambda stage, done, total: None)
@@ -156,22 +153,18 @@ def extract_subset(
         rdf.check_format(path)
     shape, target = load_profile(profile), Path(into).absolute()
     entities, unreadable = read_seed_ids(Path(seeds), shape)
-    _check_target(target, overwrite)
-    work = target / CUTTING
-    with ExitStack() as stack:
-        stack.enter_context(writing(work))
-        work.mkdir(parents=True, exist_ok=True)
-        busy = ConfigurationError(f"another process is working in {work}; wait for it to end")
-        stack.enter_context(exclusive(work / "lock", busy))
-        tables = _Tables(work, memory)
-        stack.callback(tables.close)
+    with scratch_folder(target, progress) as work, closing(_Tables(work, memory)) as tables:
+        if is_taken(target) and not (overwrite and (target / MANIFEST).is_file()):
+            remedy = "name another folder, or give --overwrite where it holds a cut"
+            raise ConfigurationError(f"{target} exists already; {remedy}")
         staged = [_stage(tables, path, number, shape, tell) for number, path in enumerate(paths)]
         every = " UNION ALL ".join(f"FROM {name}" for name, _ in staged)
         tables.rows(f"CREATE OR REPLACE VIEW staged AS {every}")
         facts = _extract(tables, spec, shape, entities, tell)
         tell("writing", 0, None)
         files = {TRIPLES: "triples", LABELS: "names"}
-        counts = [tables.dump(table, work / name) for name, table in files.items()]
+        (cut := work / "cut").mkdir()
+        counts = [tables.dump(table, cut / name) for name, table in files.items()]
         unknown = [*unreadable, *facts.pop("unknown")]
         report = SubsetReport(
             path=target,
@@ -188,50 +181,25 @@ def extract_subset(
         # No times and no folders: the same extraction has the same manifest.
         about = {k: v for k, v in asdict(report).items() if k not in ("path", "seconds")}
         about["sources"] = [asdict(source) | {"path": source.path.name} for source in report.sources]
-        for name in files:
-            (work / name).replace(target / name)
-        write_json(target / MANIFEST, {"version": version("triplewise"), **about}, indent=2)
-    shutil.rmtree(work, ignore_errors=True)
+        write_json(cut / MANIFEST, {"version": version("triplewise"), **about}, indent=2)
+        install(cut, target)
     return report
-
-
-def _check_target(target: Path, overwrite: bool) -> None:
-    """Raise `ConfigurationError` unless a cut can be made in a folder."""
-    if target.is_file():
-        raise ConfigurationError(f"{target} is a file; name a folder to make")
-    names = {path.name for path in target.iterdir()} if target.exists() else set()
-    if others := names - {TRIPLES, LABELS, MANIFEST, CUTTING}:
-        shown = ", ".join(sorted(others)[:3])
-        raise ConfigurationError(f"{target} is not empty ({shown}); name one to make, or an empty one")
-    if MANIFEST in names and not overwrite:
-        raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
 
 
 def _stage(
     tables: _Tables, path: Path, number: int, profile: Profile, tell: rdf.Progress
 ) -> tuple[str, Source]:
-    """The table that holds a dump with the columns `s`, `p`, `o`, made unless it is there."""
-    facts = path.stat()
-    about = f"{number} {path.absolute()} {facts.st_size} {facts.st_mtime_ns} {profile!r}"
-    name, is_table = (
-        f"dump_{hashlib.sha256(about.encode()).hexdigest()[:20]}",
-        rdf.suffix_of(path) == rdf.LABELS,
-    )
-    done = tables.rows("SELECT about FROM dumps WHERE name = ?", name)
-    if not done:
-        reader = rdf.GraphReader(on_error="skip", progress=tell)
-        quads = reader.labels([path], profile) if is_table else reader.facts([path], profile, number)
-        tables.rows("BEGIN")
-        count = tables.make(name, f"SELECT {_COLUMNS}", [], [], [])
-        for batch in batches(((str(q.subject), str(q.predicate), str(q.object)) for q in quads), ROWS):
-            tables.rows(f"INSERT INTO {name} SELECT {_COLUMNS}", *map(list, zip(*batch, strict=True)))
-            count += len(batch)
-        bad = [(broken.line, broken.message) for broken in reader.broken] or [(None, "")]
-        source = json.dumps([facts.st_size, count, reader.broken_count, *bad[0]])
-        done = tables.rows("INSERT INTO dumps VALUES (?, ?) RETURNING about", name, source)
-        tables.rows("COMMIT")
-    tell(f"staging {path.name}", facts.st_size, facts.st_size)
-    return name, Source(path, *json.loads(done[0][0]))
+    """The table that holds a dump with the columns `s`, `p`, `o`."""
+    reader, is_table = rdf.GraphReader(on_error="skip", progress=tell), rdf.suffix_of(path) == rdf.LABELS
+    quads = reader.labels([path], profile) if is_table else reader.facts([path], profile, number)
+    name, size = f"dump_{number}", path.stat().st_size
+    count = tables.make(name, f"SELECT {_COLUMNS}", [], [], [])
+    for batch in batches(((str(q.subject), str(q.predicate), str(q.object)) for q in quads), ROWS):
+        tables.rows(f"INSERT INTO {name} SELECT {_COLUMNS}", *map(list, zip(*batch, strict=True)))
+        count += len(batch)
+    tell(f"staging {path.name}", size, size)
+    line, message = next(((broken.line, broken.message) for broken in reader.broken), (None, ""))
+    return name, Source(path, size, count, reader.broken_count, line, message)
 
 
 class _Tables:
@@ -249,7 +217,6 @@ class _Tables:
         except duckdb.Error as error:
             raise ConfigurationError(f"memory {memory!r} is not a size; write e.g. 4GB ({error})") from error
         self._con.execute("SET preserve_insertion_order = false")
-        self._con.execute("CREATE TABLE IF NOT EXISTS dumps (name VARCHAR, about VARCHAR)")
         self._duckdb, self.close = duckdb, self._con.close
 
     def make(self, name: str, query: str, *values: object) -> int:
