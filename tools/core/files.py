@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import json
 import os
 import stat
@@ -12,9 +14,10 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, TypeVar, cast
+from typing import IO, Any, BinaryIO, TextIO, TypeVar
 
 import yaml
 from filelock import FileLock, Timeout
@@ -30,8 +33,6 @@ DEEPEST, MOST_NODES = 200, 200_000
 LONGEST_NUMBER = 100  # Characters of a whole number in YAML
 LONGEST_TEXT = 256 * 2**20  # Characters of a file that is read as a whole
 MOST_EMPTY = 1_000_000  # Empty lines one after the other
-UNREADABLE = (OSError, EOFError, zlib.error, ValueError)
-"""What opening or reading a text file may raise."""
 TO_UTF8 = "save it as UTF-8, e.g. by `iconv -f LATIN1 -t UTF-8`"
 
 
@@ -143,29 +144,44 @@ def packaged(package: str, name: str) -> Any:
 
 def check_regular(path: Path) -> None:
     """Raise `DataError` for a pipe or a device, whose reading may never end, but for the pipe of a shell."""
-    kind = path.stat().st_mode
+    try:
+        kind = path.stat().st_mode
+    except ValueError as error:  # a NUL
+        raise DataError(f"cannot be read: {error}", path) from error
     is_of_shell = stat.S_ISFIFO(kind) and str(path).startswith("/dev/")
     if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or is_of_shell):
         raise DataError("a pipe or a device, which may never end; write it to a file first", path)
 
 
-def open_text(path: Path) -> TextIO:
-    """A text file, plain or .gz, as UTF-8, with or without a byte order mark."""
-    check_regular(path)
-    opener = gzip.open if path.suffix == ".gz" else open
-    return cast(TextIO, opener(path, "rt", encoding="utf-8-sig"))
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A file of some bytes on disk (`raw`), decompressed by its suffix: `text`, without a byte order mark."""
+
+    path: Path
+    size: int
+    raw: IO[bytes]
+    text: io.TextIOWrapper
 
 
-def read_text(path: Path) -> str:
-    """The whole text of a file. Raises `DataError` where it cannot be read, or is not UTF-8."""
+@contextmanager
+def opened(path: Path, errors: str = "strict", newline: str | None = None) -> Iterator[Stream]:
+    """A text file in UTF-8 to read, plain, .gz, .bz2 or .zst; `errors` and `newline` are as `open` has them.
+
+    What cannot be read raises `DataError`, also while the block reads.
+    """
+    from zstandard import ZstdDecompressor, ZstdError  # takes its time
+
+    openers: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+    openers[".zst"] = partial(ZstdDecompressor().stream_reader, read_across_frames=True)
     try:
-        with open_text(path) as file:
-            text = file.read(LONGEST_TEXT + 1)
-    except UNREADABLE as error:
+        check_regular(path)
+        with path.open("rb", buffering=1 << 18) as raw:
+            opener = openers.get(path.suffix.lower())
+            binary: Any = io.BufferedReader(opener(raw), 1 << 18) if opener else raw
+            with io.TextIOWrapper(binary, "utf-8-sig", errors, newline) as text:
+                yield Stream(path, path.stat().st_size, raw, text)
+    except (UnicodeDecodeError, OSError, EOFError, zlib.error, ZstdError) as error:
         raise unreadable(path, error) from error
-    if len(text) > LONGEST_TEXT:
-        raise DataError(f"longer than {LONGEST_TEXT:,} characters", path)
-    return text
 
 
 def unreadable(path: Path, error: Exception) -> DataError:
@@ -174,6 +190,15 @@ def unreadable(path: Path, error: Exception) -> DataError:
         return DataError(f"not UTF-8 text (byte 0x{error.object[error.start]:02x}); {TO_UTF8}", path)
     what = "cannot be read" if isinstance(error, FileNotFoundError) else "cannot be read to its end"
     return DataError(f"{what}: {getattr(error, 'strerror', None) or error}", path)
+
+
+def read_text(path: Path) -> str:
+    """The whole text of a file. Raises `DataError` where it cannot be read, or is not UTF-8."""
+    with opened(path) as stream:
+        text = stream.text.read(LONGEST_TEXT + 1)
+    if len(text) > LONGEST_TEXT:
+        raise DataError(f"longer than {LONGEST_TEXT:,} characters", path)
+    return text
 
 
 def numbered_lines(file: TextIO, path: Path) -> Iterator[tuple[int, str]]:
@@ -191,11 +216,8 @@ def numbered_lines(file: TextIO, path: Path) -> Iterator[tuple[int, str]]:
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a text file that are not empty, without their ends, with 1-based numbers."""
-    try:
-        with open_text(path) as file:
-            yield from (numbered for numbered in numbered_lines(file, path) if numbered[1].strip())
-    except UNREADABLE as error:
-        raise unreadable(path, error) from error
+    with opened(path) as stream:
+        yield from (numbered for numbered in numbered_lines(stream.text, path) if numbered[1].strip())
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Record]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
@@ -170,34 +170,29 @@ class Meter:
             self._count += 1
 
 
-class LRUCache(MutableMapping[K, V]):
-    """Values by key; the least recently used leave first once there are more than `size`. Safe to share."""
+class LRUCache(OrderedDict[K, V]):
+    """Values by key; the least recently used leave first once there are more than `size`. Safe to share.
+
+    `get` is what counts as use.
+    """
 
     def __init__(self, size: int) -> None:
+        super().__init__()
         self._size, self._lock = size, Lock()
-        self._items: OrderedDict[K, V] = OrderedDict()
 
-    def __getitem__(self, key: K) -> V:
+    def get(self, key: K, default: Any = None) -> Any:  # type: ignore[override]
+        """The value of a key, else the default."""
         with self._lock:
-            self._items.move_to_end(key)
-            return self._items[key]
+            if key in self:
+                self.move_to_end(key)
+            return super().get(key, default)
 
     def __setitem__(self, key: K, value: V) -> None:
         with self._lock:
-            self._items[key] = value
-            self._items.move_to_end(key)
-            if len(self._items) > self._size:
-                self._items.popitem(last=False)
-
-    def __delitem__(self, key: K) -> None:
-        with self._lock:
-            self._items.pop(key, None)  # another thread may have been quicker
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(list(self._items))
-
-    def __len__(self) -> int:
-        return len(self._items)
+            super().__setitem__(key, value)
+            self.move_to_end(key)
+            if len(self) > self._size:
+                self.popitem(last=False)
 
 
 class KnowledgeGraph:

@@ -5,27 +5,22 @@ A blank node of a file becomes the IRI of a namespace of its own, since a query 
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
-import io
 import logging
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 from typing import Literal as OneOf
 
 import pyoxigraph as ox
-from zstandard import ZstdDecompressor, ZstdError
 
+from triplewise.tools.core import files
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.files import TO_UTF8, check_regular, numbered_lines
+from triplewise.tools.core.files import TO_UTF8, Stream, numbered_lines
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, one_line
 from triplewise.tools.kg.labels import Name
 from triplewise.tools.kg.limits import TOO_LONG, LimitedText
@@ -48,6 +43,7 @@ QUESTIONS_IN = ("de", "fr", "es")  # besides English; their grammar words: `tool
 # What is not UTF-8 is read as an escape that no format knows: its line is broken, the next ones are not.
 _NOT_UTF8 = "\\\0"
 codecs.register_error("triplewise.escape", lambda error: (_NOT_UTF8, cast("Any", error).end))
+opened = partial(files.opened, errors="triplewise.escape", newline="\n")
 
 _BROKEN_SHOWN, _EVERY, _MANY = 100, 20_000, 3_000_000  # broken lines kept; facts a report; nodes counted
 _BEFORE_NUMBER = re.compile(r"(?<=[^\W\d_])(?=\d)")
@@ -222,8 +218,6 @@ class GraphReader:
                     for _ in numbered_lines(again.text, stream.path):  # raises where its line is as long
                         pass
                 raise DataError(TOO_LONG, stream.path) from error
-            except UnicodeDecodeError as error:
-                raise DataError(f"not UTF-8; {TO_UTF8}", stream.path) from error
             except SyntaxError as error:
                 if error.lineno != last_line:
                     self._reject(stream.path, error.lineno, str(error.msg or error))
@@ -332,32 +326,6 @@ def store_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Itera
         return reader.popularity[iri], ""
 
     return node_names(profile, reader.predicates, texts, reader.popularity, about)
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """A file of some bytes on disk (`raw`), decompressed by its suffix: `text`, without a byte order mark."""
-
-    path: Path
-    size: int
-    raw: IO[bytes]
-    text: io.TextIOWrapper
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[Stream]:
-    """A file to read. What cannot be read raises `DataError`, also while the block reads."""
-    openers: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
-    openers[".zst"] = partial(ZstdDecompressor().stream_reader, read_across_frames=True)
-    try:
-        check_regular(path)
-        with path.open("rb", buffering=1 << 18) as raw:
-            opener = openers.get(path.suffix.lower())
-            binary: Any = io.BufferedReader(opener(raw), 1 << 18) if opener else raw
-            with io.TextIOWrapper(binary, "utf-8-sig", "triplewise.escape", newline="\n") as text:
-                yield Stream(path, path.stat().st_size, raw, text)
-    except (OSError, EOFError, zlib.error, ZstdError) as error:
-        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
 
 
 def check_format(path: Path) -> None:
