@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from triplewise.tools.core.files import packaged
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term
 from triplewise.tools.kg import profile as shapes
 from triplewise.tools.kg.profile import BLANK, Profile, load_profile
@@ -91,8 +89,7 @@ def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str]
 
 @cache
 def _naming() -> dict[str, list[str]]:
-    file = resources.files("triplewise.tools.kg").joinpath("naming.yaml")
-    words: dict[str, list[str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    words: dict[str, list[str]] = packaged("triplewise.tools.kg", "naming.yaml")
     return words
 
 

@@ -5,6 +5,7 @@ The readable form is for answers only: queries, observations and proofs keep the
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, InvalidOperation
@@ -13,10 +14,7 @@ from typing import Any
 
 from triplewise.tools.core.terms import RDF, XSD, Literal, Term, one_line
 
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
+MONTHS = tuple(calendar.month_name)[1:]
 SEPARATED_FROM = 10_000
 """Numbers of this size and more get thousands separators: years and most codes are smaller."""
 
