@@ -179,7 +179,9 @@ class Reader:
             offered = [
                 Call(c.name, tuple(meant if a == "?value" else a for a in c.arguments)) for c in offered
             ]
-            is_other = call.name in PYQL and call != EXECUTE and all(c.name != call.name for c in offered)
+            is_other = (
+                call.name in PYQL.by_name and call != EXECUTE and all(c.name != call.name for c in offered)
+            )
             self.plan[place : place + 1] = [*offered, *([call] if is_other else [])]
 
     def _offered(self, call: Call, text: str) -> Calls:
@@ -191,7 +193,7 @@ class Reader:
             follows, end = bool(groups) and between.strip(" ,") == "then", close
             is_whole = bool(arguments) or found.name == "ask"
             is_new = found.text() not in self.written and not PLACEHOLDERS & {*arguments}
-            if found.name in PYQL and found.name not in READ_ONLY and is_whole and is_new:
+            if found.name in PYQL.by_name and found.name not in READ_ONLY and is_whole and is_new:
                 groups = [*groups[:-1], [*groups[-1], found]] if follows else [*groups, [found]]
         same = [group for group in groups if any(c.name == call.name for c in group)]
         return next(iter([*same, *groups]), [])

@@ -77,14 +77,14 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
     if isinstance(calls, ActionError):
         return carry_out(state, env, thought, incomplete(reply, context) or calls)
     name = calls[0].name
-    is_bare = name in toolset and toolset.action(name).name == "answer" and not calls[0].arguments
+    is_bare = name in toolset.by_name and toolset.action(name).name == "answer" and not calls[0].arguments
     if is_bare and "answer" in env.prompt:
         # ODA's `answer` takes no values: a second model call, which shows the memory, gives them (table 7).
         calls = [Call(name, read_values(env.ask(env.prompt.render("answer", **values)).text))]
     pending = list(calls[1:])
     # A reply that may hold several actions and ends by setting the answer of a query implies `execute`.
     has_query = len(calls) > 1 or bool(state.program) or name == "take"
-    if most > 1 and has_query and calls[-1].name in ANSWERS and EXECUTE in toolset:
+    if most > 1 and has_query and calls[-1].name in ANSWERS and EXECUTE in toolset.by_name:
         pending.append(Call(EXECUTE))
     # Line 7: KB_fb, Python_fb <- Execute(action)
     return {**carry_out(state, env, thought, calls[0]), "pending": tuple(pending)}
@@ -189,7 +189,7 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
 def read_reply(text: str, toolset: Toolset, most: int = 1) -> ParsedReply:
     """Parse a text reply of at most `most` actions."""
     try:
-        return parse_reply(toolset.spelled(text), toolset, most)
+        return parse_reply(toolset.spelled(text), toolset.by_name, most)
     except ActionError as error:
         return error.detail["thought"], error
 

@@ -174,7 +174,7 @@ NESTED = st.builds(
 def calls(draw: st.DrawFn, toolset: str, target: Target) -> str:
     """Calls of legal actions of the right arity, or of anything, with arguments hostile or sensible."""
     name = draw(st.sampled_from([*TOOLSETS[toolset], "", "__import__", "Finish"]))
-    if name in TOOLSETS[toolset]:
+    if name in TOOLSETS[toolset].by_name:
         kinds = [parameter.kind for parameter in TOOLSETS[toolset].action(name).parameters]
         arguments = [draw(st.sampled_from(target.fitting[kind]) | HOSTILE | NESTED) for kind in kinds]
     else:
@@ -185,7 +185,7 @@ def calls(draw: st.DrawFn, toolset: str, target: Target) -> str:
 def attempt(toolset: str, context: ActionContext, reply: str) -> Feedback | None:
     """What comes of a reply, as the agent reads it; None where the parser refuses it, as it may."""
     try:
-        _, (call, *_) = parse_reply(reply, TOOLSETS[toolset], most=8)
+        _, (call, *_) = parse_reply(reply, TOOLSETS[toolset].by_name, most=8)
     except ActionError:
         return None
     feedback = TOOLSETS[toolset].execute(context, call)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from triplewise.tools.actions import Call, parse_reply
+from triplewise.tools.actions import Call, Toolset, parse_reply
 
 
-def parse_call(text: str, legal: Collection[str] = ()) -> Call:
+def parse_call(text: str, legal: Toolset | Collection[str] = ()) -> Call:
     """The one call in a text."""
-    return parse_reply(f"Action: {text}", legal)[1][0]
+    names = legal.by_name if isinstance(legal, Toolset) else legal
+    return parse_reply(f"Action: {text}", names)[1][0]

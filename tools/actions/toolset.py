@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple
@@ -233,8 +233,8 @@ def join_names(arguments: Iterable[str], due: int, names: Collection[str]) -> li
 
 
 @dataclass(frozen=True)
-class Toolset(Collection[str]):
-    """The actions an agent may take. As a collection it holds all names they may be called by.
+class Toolset:
+    """The actions an agent may take.
 
     `to_pyql` reads the program of a run's state, which gives SPARQL and proof; `spelled` turns a toolset's
     own ways to write an action in a model's reply into `Action: name(...)`.
@@ -251,25 +251,17 @@ class Toolset(Collection[str]):
         return {action.name: action for action in self.declared}
 
     @cached_property
-    def _by_name(self) -> dict[str, Action]:
+    def by_name(self) -> Mapping[str, Action]:
+        """The actions by all names that they may be called by."""
         return {alias: a for a in self.declared for alias in a.aliases} | dict(self.actions)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._by_name
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self._by_name)
 
     def action(self, name: str) -> Action:
         """Return the action of a name or alias. Raises `ActionError` with code `unknown_action`."""
-        if name not in self:
+        if name not in self.by_name:
             legal = sorted(self.actions)
             message = f"{name} is not an action: {', '.join(legal)}"
             raise ActionError("unknown_action", message, name=name, legal=legal)
-        return self._by_name[name]
+        return self.by_name[name]
 
     def extended(self, *actions: Action) -> Toolset:
         """Return the toolset with more actions, in place of its own of the same name."""
@@ -334,7 +326,7 @@ class Toolset(Collection[str]):
         """Return the call that a native tool call means. What does not fit shows when it is executed."""
         texts, rest = list[str](), dict(args)
         left_out = list[str]()  # defaults that keep what follows in its place
-        for parameter in self.action(name).parameters if name in self else ():
+        for parameter in self.action(name).parameters if name in self.by_name else ():
             if given := _texts(rest.pop(parameter.name, None)):
                 texts += [*left_out, *given]
                 left_out = []
