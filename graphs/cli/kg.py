@@ -177,7 +177,6 @@ def cut(
     seeds: Path = o.option("FILE", CENTRES, ...),
     from_: list[Path] = o.option("DUMP", DUMP, ..., "--from"),
     hops: int = o.option("N", "How far from the seeds.", 3, min=1),
-    direction: Literal["both", "out"] = o.option("", "Follow triples both ways, or outwards only.", "both"),
     hub_limit: int = o.option("N", HUBS, 10_000, min=0),
     language: list[str] | None = o.option("TAG", "Keep labels in this language only. Repeatable."),
     profile: o.Profile = None,
@@ -195,7 +194,7 @@ def cut(
     """
     from triplewise.tools.kg.subset.extract import SubsetSpec, extract_subset
 
-    spec = SubsetSpec(hops, direction, hub_limit, tuple(language or ()))
+    spec = SubsetSpec(hops, hub_limit, tuple(language or ()))
     options: Any = {"memory": memory, "overwrite": overwrite}
     options["profile"] = profile or "generic"
     with progress_bars() as progress:
@@ -203,9 +202,9 @@ def cut(
     for source in (s for s in report.sources if s.bad_lines):
         where = f"{source.path}:{source.first_bad or '?'}"
         say(f"{source.bad_lines:,} lines left out; the first is {where}: {source.message}", "notice")
-    if report.unknown_count:
+    if report.unknown:
         names = ", ".join(report.unknown[:SHOWN])
-        say(f"{report.unknown_count:,} seeds are not in the dump, e.g. {names}", "notice")
+        say(f"{len(report.unknown):,} seeds are not in the dump, e.g. {names}", "notice")
     for hop in report.hops:
         echo(f"hop {hop.number}: {hop.nodes:,} nodes, {hop.triples:,} new triples, {hop.hubs:,} hubs left")
     use = f"triplewise kg load {report.path} --into KG{f' --profile {profile}' if profile else ''}"

@@ -173,7 +173,7 @@ NESTED = st.builds(
 @st.composite
 def calls(draw: st.DrawFn, toolset: str, target: Target) -> str:
     """Calls of legal actions of the right arity, or of anything, with arguments hostile or sensible."""
-    name = draw(st.sampled_from([*TOOLSETS[toolset], "", "__import__", "Finish"]))
+    name = draw(st.sampled_from([*TOOLSETS[toolset].by_name, "", "__import__", "Finish"]))
     if name in TOOLSETS[toolset].by_name:
         kinds = [parameter.kind for parameter in TOOLSETS[toolset].action(name).parameters]
         arguments = [draw(st.sampled_from(target.fitting[kind]) | HOSTILE | NESTED) for kind in kinds]

@@ -180,7 +180,7 @@ class LRUCache(OrderedDict[K, V]):
         super().__init__()
         self._size, self._lock = size, Lock()
 
-    def get(self, key: K, default: Any = None) -> Any:  # type: ignore[override]
+    def get(self, key: K, default: V | None = None) -> V | None:  # type: ignore[override]
         """The value of a key, else the default."""
         with self._lock:
             if key in self:

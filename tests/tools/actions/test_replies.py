@@ -77,7 +77,7 @@ def test_arguments_on_their_own_lines() -> None:
     ],
 )  # fmt: skip
 def test_react(reply: str, thought: str, call: str) -> None:
-    assert parse_reply(reply, LEGAL) == (thought, [parse_call(call, LEGAL)])
+    assert parse_reply(reply, LEGAL.by_name) == (thought, [parse_call(call, LEGAL)])
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,6 @@ def test_any_text_is_a_call_or_an_action_error(reply: str) -> None:
     ],
 )
 def test_several_actions_of_a_reply_are_read_in_order(reply: str, calls: list[str]) -> None:
-    thought, parsed = parse_reply(reply, LEGAL, most=9)
+    thought, parsed = parse_reply(reply, LEGAL.by_name, most=9)
     assert [call.text() for call in parsed] == calls
     assert thought.startswith("so")

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import numbered_lines, write_json
@@ -23,9 +23,7 @@ from triplewise.tools.kg.load import install, is_taken, scratch_folder
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.protocol import batches
 
-Direction = Literal["both", "out"]
 TRIPLES, LABELS, MANIFEST = "triples.nt.gz", "labels.nt.gz", "cut.json"
-SHOWN = 1_000  # unknown seeds that the manifest lists; the rest is counted
 ROWS = 100_000  # that are staged at once
 
 # What a cut computes. Terms are written as N-Triples writes them, and blank nodes have become IRIs: a term is
@@ -39,7 +37,7 @@ _TOUCHED = """
 SELECT s, p, o, s AS node, 'out' AS side
 FROM staged SEMI JOIN followed USING (p) SEMI JOIN frontier ON s = node
 UNION SELECT s, p, o, o AS node, 'in' AS side
-FROM staged SEMI JOIN followed USING (p) SEMI JOIN frontier ON o = node WHERE o LIKE '<%' AND {both}
+FROM staged SEMI JOIN followed USING (p) SEMI JOIN frontier ON o = node WHERE o LIKE '<%'
 """
 # Nodes with more neighbours on one side than the limit (0 for none), but for seeds.
 _HUBS = """
@@ -63,14 +61,13 @@ _TAG = "regexp_extract(o, '\"@([a-z0-9-]+)$', 1)"  # the language tag of a liter
 
 @dataclass(frozen=True)
 class SubsetSpec:
-    """What to extract: hops from the seeds, both ways or `out` (from subject to object) only.
+    """What to extract: hops from the seeds, both ways.
 
     A node with more neighbours than `hub_limit` on one side (as subject, as object) is not expanded on that
     side (0 for no limit; seeds always are). `languages` of labels are kept (all if empty), and untagged ones.
     """
 
     hops: int = 3
-    direction: Direction = "both"
     hub_limit: int = 10_000
     languages: tuple[str, ...] = ()
 
@@ -101,8 +98,7 @@ class Source:
 class SubsetReport:
     """What an extraction did: facts in each of the two files, and what became of seeds and dumps.
 
-    `unknown` seeds (the first 1,000) are not in the dump, or not ids; `left_out`: triples that the profile
-    leaves out.
+    `unknown` seeds are not in the dump, or not ids; `left_out`: triples that the profile leaves out.
     """
 
     path: Path
@@ -113,7 +109,6 @@ class SubsetReport:
     hops: tuple[Hop, ...]
     seeds: int
     unknown: tuple[str, ...]
-    unknown_count: int
     left_out: int
     sources: tuple[Source, ...]
     seconds: float = 0.0
@@ -165,15 +160,13 @@ def extract_subset(
         files = {TRIPLES: "triples", LABELS: "names"}
         (cut := work / "cut").mkdir()
         counts = [tables.dump(table, cut / name) for name, table in files.items()]
-        unknown = [*unreadable, *facts.pop("unknown")]
+        facts["unknown"] = (*unreadable, *facts["unknown"])
         report = SubsetReport(
             path=target,
             spec=spec,
             profile=shape.name,
             triples=counts[0],
             labels=counts[1],
-            unknown=tuple(unknown[:SHOWN]),
-            unknown_count=len(unknown),
             sources=tuple(source for _, source in staged),
             seconds=round(time.perf_counter() - begun, 3),
             **facts,
@@ -278,7 +271,7 @@ def _extract(
     tables.make("triples", "SELECT s, p, o FROM staged LIMIT 0")
     for number in range(1, spec.hops + 1):
         tell(f"hop {number}: {nodes:,} nodes", 0, None)
-        tables.make("touched", _TOUCHED.format(both=str(spec.direction == "both").lower()))
+        tables.make("touched", _TOUCHED)
         hubs = tables.make("hubs", _HUBS.format(limit=spec.hub_limit))
         tables.make("taken", _TAKEN)
         new = tables.make("new", "SELECT * FROM taken EXCEPT SELECT * FROM triples")

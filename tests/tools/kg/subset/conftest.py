@@ -50,13 +50,13 @@ class Walked:
     hubs: set[tuple[int, str, str, int]]
 
 
-def walk(facts: list[Fact], seeds: list[str], hops: int, direction: str, limit: int) -> Walked:
+def walk(facts: list[Fact], seeds: list[str], hops: int, limit: int) -> Walked:
     """The subgraph by breadth-first search in plain Python, as the documentation describes it."""
     sides: dict[str, dict[str, list[Fact]]] = {"out": defaultdict(list), "in": defaultdict(list)}
     for fact in set(facts):
         if fact[1] != LABEL:
             sides["out"][fact[0]].append(fact)
-            if fact[2].startswith("<") and direction == "both":
+            if fact[2].startswith("<"):
                 sides["in"][fact[2]].append(fact)
     everything = {term for s, _, o in facts for term in (s, o)}
     frontier = {seed for seed in seeds if seed in everything}
