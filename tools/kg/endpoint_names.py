@@ -7,7 +7,7 @@ by asking for a label that is known to be there, once; the answer is kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -109,20 +109,13 @@ class EndpointNames:
             self._exact.setdefault(normalise(entry.text), []).append(entry)
         return {norm: self._exact[norm] for norm in texts if self._exact.get(norm)}
 
-    def near(self, text: str) -> Iterable[Entry]:
-        """Return entries that share words, or beginnings of words, with the text."""
-        return self._by_words(text, every=False)
-
-    def longer(self, text: str) -> Iterable[Entry]:
-        """Return entries whose name has each word of the text."""
-        return self._by_words(text, every=True)
-
     def node(self, iri: IRI) -> Entry | None:
         """Return the entry of a node under its preferred label."""
         label = self._kg.labels([iri]).get(iri)
         return Entry(iri, label, label) if label else None
 
-    def _by_words(self, name: str, every: bool) -> list[Entry]:
+    def by_words(self, name: str, every: bool) -> list[Entry]:
+        """Return entries whose name has every word of a text, or that share words or their beginnings."""
         key, language = (normalise(name), every), self._kg.profile.language
         way = full_text_of(self._kg) if key[0] and key not in self._similar else None
         if way is not None:

@@ -241,9 +241,7 @@ def _namespace_counts(select: Select, pattern: str, variable: str = "?s") -> dic
 
 
 def _unlabelled_are_mediators(select: Select, labels: tuple[str, ...], kind: str) -> bool:
-    """Whether some classes never have labels, nor ids that are names, while most others nearly always do;
-    without classes, whether nearly all nodes that have facts have a label too.
-    """
+    """Whether some classes never have labels, nor ids that are names, while most others nearly always do."""
     label = "|".join(f"<{p}>" for p in labels)
     rows = select(
         f"SELECT ?c (COUNT(DISTINCT ?s) AS ?n) (COUNT(DISTINCT ?named) AS ?m) WHERE {{ ?s <{kind}> ?c "
@@ -251,18 +249,12 @@ def _unlabelled_are_mediators(select: Select, labels: tuple[str, ...], kind: str
         "GROUP BY ?c LIMIT 2000"
     )
     shares = [(_number(m) / _number(n), _number(n)) for c, n, m in rows if _number(n)]
-    if shares:
-        total = sum(n for _, n in shares)
-        named = sum(n for share, n in shares if share >= 0.9)
-        nameless = sum(n for share, n in shares if share == 0)
-        if not (nameless > 0 and named + nameless >= 0.8 * total and named > nameless * 0.2):
-            return False
-        return not _ids_are_names(select, f"?node <{kind}> ?c FILTER NOT EXISTS {{ ?node {label} ?l }}")
-    rows = select(
-        f"SELECT (COUNT(DISTINCT ?s) AS ?n) (COUNT(DISTINCT ?named) AS ?m) WHERE {{ {{ SELECT DISTINCT ?s "
-        f"WHERE {{ ?s ?p ?o }} LIMIT {_SAMPLE} }} OPTIONAL {{ ?s {label} ?l BIND(?s AS ?named) }} }}"
-    )
-    return any(0.8 <= _number(m) / (_number(n) or 1) < 1 for n, m in rows)
+    total = sum(n for _, n in shares)
+    named = sum(n for share, n in shares if share >= 0.9)
+    nameless = sum(n for share, n in shares if share == 0)
+    if not (nameless > 0 and named + nameless >= 0.8 * total and named > nameless * 0.2):
+        return False
+    return not _ids_are_names(select, f"?node <{kind}> ?c FILTER NOT EXISTS {{ ?node {label} ?l }}")
 
 
 def _number(term: Term | None) -> float:

@@ -153,14 +153,14 @@ class LabelIndex:
             score = (0.97 if entry.alias else 1.0) - (0.0 if entry.text == text else 0.01)
             candidates.append(Candidate(entry, score, "alias" if entry.alias else "exact"))
         if near or not candidates:
-            candidates += _scored(text, (e for names in self._names for e in names.near(text)))
+            candidates += _scored(text, (e for names in self._names for e in names.by_words(text, False)))
         return _distinct(candidates)[:limit]
 
     def longer(self, text: str, limit: int = 10) -> tuple[Candidate, ...]:
         """Nodes whose longer name begins or ends with the text (`Lincoln`: Abraham Lincoln)."""
         if not (norm := normalise(text)):
             return ()
-        entries = ((normalise(e.text), e) for names in self._names for e in names.longer(text))
+        entries = ((normalise(e.text), e) for names in self._names for e in names.by_words(text, True))
         longer = [e for n, e in entries if n.startswith(f"{norm} ") or n.endswith(f" {norm}")]
         return _distinct(_scored(text, sorted(longer, key=lambda entry: -entry.popularity)[:limit]))
 
@@ -300,18 +300,16 @@ class _Names:
             by_norm[normalise(entry.text)].append(entry)
         return by_norm
 
-    def near(self, text: str) -> list[Entry]:
+    def by_words(self, text: str, every: bool) -> list[Entry]:
         norm = normalise(text)[:_COMPARED]
+        if every:
+            own = [(self._all, self._term("words", word)) for word in norm.split()]
+            return self._entries(self._query.boolean_query(own), _LOOKED_AT, "popularity")
         words = ((word, 0 if len(word) < 3 else 1 if len(word) < 8 else 2) for word in norm.split())
         parts = [self._query.boost_query(self._fuzzy(word, edits), 3.0) for word, edits in words]
         letters = dict.fromkeys(norm[i : i + 3] for i in range(len(norm) - 2))
         parts += [self._term("letters", three) for three in letters]
         return self._entries(self._query.boolean_query([(self._any, part) for part in parts]), _NEAR)
-
-    def longer(self, text: str) -> list[Entry]:
-        words = normalise(text).split()
-        query = self._query.boolean_query([(self._all, self._term("words", word)) for word in words])
-        return self._entries(query, _LOOKED_AT, "popularity")
 
     def node(self, iri: IRI) -> Entry | None:
         return next(iter(self._entries(self._term("iri", iri.value), 1)), None)
