@@ -66,19 +66,6 @@ def presets() -> None:
 
 
 @o.command(app)
-def graph(preset: str = o.option("P", "See `triplewise presets`.", o.DEFAULT_PRESET)) -> None:
-    """Print the state machine as a Mermaid drawing.
-
-    Examples:
-        triplewise graph
-        triplewise graph --preset oda > oda.mmd
-    """
-    from triplewise.graphs.build import build_graph
-
-    typer.echo(build_graph(preset).get_graph().draw_mermaid())
-
-
-@o.command(app)
 def demo() -> None:
     """Show what the demo graph is about, with questions to try."""
     data, console = serve.demo_contents(), out()

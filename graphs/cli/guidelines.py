@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -11,8 +10,6 @@ from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import out, pairs
 from triplewise.tools.core.errors import DataError
 
-_OWN = "Your own guidelines, which come first. Repeatable."
-Extra = Annotated[list[Path] | None, typer.Option("--file", metavar="FILE", help=_OWN)]
 
 commands = typer.Typer(
     help="ERASER's guidelines: what can go wrong, and what to do then.", no_args_is_help=True
@@ -20,11 +17,14 @@ commands = typer.Typer(
 
 
 @o.command(commands, "list")
-def list_guidelines(file: Extra = None) -> None:
-    """List the guidelines by source: those for every toolset first, each group in the order it is tried."""
+def list_guidelines() -> None:
+    """List the guidelines by source: those for every toolset first, each group in the order it is tried.
+
+    Your own (`--set guidelines=mine.yaml`) come before them.
+    """
     from triplewise.guidelines import SOURCES, load_guidelines
 
-    guidelines = sorted(load_guidelines(file or []), key=lambda g: g.toolset)
+    guidelines = sorted(load_guidelines(), key=lambda g: g.toolset)
     for source in SOURCES:
         rows = []
         for g in (g for g in guidelines if g.source == source):

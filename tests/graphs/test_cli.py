@@ -227,14 +227,14 @@ def test_interrupts_and_bugs_end_in_a_line(
     def broken(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("triplewise.graphs.build.build_graph", broken)
-    done = cli("graph")
+    monkeypatch.setattr("triplewise.graphs.cli.serve.demo_contents", broken)
+    done = cli("demo")
     assert (done.code, line in done.err, "Traceback" in done.err) == (code, True, False)
     if code == 3:
-        assert "Traceback" in cli("graph", "--debug").err
+        assert "Traceback" in cli("demo", "--debug").err
 
 
-COMMANDS = "ask|search|learn|graph|plan question|plan index|kg load|kg index|kg info|kg name"
+COMMANDS = "ask|search|learn|plan question|plan index|kg load|kg index|kg info|kg name"
 COMMANDS += "|kg profile|kg cut|kg thin|facts list|facts accept|facts reject|guidelines check"
 
 
@@ -331,9 +331,8 @@ def test_kg_load_info_profile_and_ask(cli: Cli, films: Path, tmp_path: Path) -> 
     assert asked.out == "Ridley Scott\n"
 
 
-def test_presets_graph_guidelines_and_demo(cli: Cli) -> None:
+def test_presets_guidelines_and_demo(cli: Cli) -> None:
     assert "for-policy" in cli("presets").out
-    assert "inspect -. &nbsp;error&nbsp; .-> correct" in cli("graph", "--preset", "oda").out
     listed = cli("guidelines", "list").out
     assert "fact_empty" in listed
     assert listed.index("interpreter+memory: ") > listed.index("kb: ")
