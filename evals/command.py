@@ -76,7 +76,6 @@ def run_task(
     system: str | None = option(
         "NAME", f"Preset, or baseline: {', '.join(BASELINES)}.", None, "--system", "--preset"
     ),
-    retry_crashed: bool = flag("Keep earlier results; ask only what crashed again.", "--retry-crashed"),
     as_json: Json = False,
 ) -> None:
     """Run a benchmark and print its scores. The log opens with `inspect view`.
@@ -90,7 +89,7 @@ def run_task(
     given = options.given() | {name: value for name, value in named.items() if value is not None}
     log = evaluation.run(
         evaluation.make_task(task, given), jobs=options.jobs, log_dir=options.log_dir,
-        display="none" if as_json else _display(), retry_crashed=retry_crashed, notify=say,
+        display="none" if as_json else _display(), notify=say,
     )  # fmt: skip
     if log.status != "success":
         reason = log.error.message if log.error else log.status
@@ -106,11 +105,8 @@ def run_task(
         out().print(f"log: {path}", soft_wrap=True)
     if failed:
         name, error = failed[0]
-        say(
-            f"{len(failed)} questions crashed and count as wrong (first {name}: {error}); the same command "
-            "with --retry-crashed asks them again",
-            "error",
-        )
+        crashed = f"{len(failed)} questions crashed and count as wrong (first {name}: {error})"
+        say(f"{crashed}; the same command asks them again", "error")
         raise typer.Exit(FAILED)
 
 

@@ -104,15 +104,14 @@ def run(
     *,
     jobs: int = 1,
     log_dir: Path | str | None = None,
-    retry_crashed: bool = False,
     display: Literal["rich", "none"] = "none",
     notify: Callable[[str], None] = lambda line: None,
 ) -> EvalLog:
     """Run one task to its end and return its log without the questions (`read_eval_log` has them).
 
-    One that was killed goes on where it was; one that is finished is not run again, but `retry_crashed` asks
-    again what crashed. Raises `ConfigurationError` where another process runs it,
-    and KeyboardInterrupt where it was interrupted; what is done is kept.
+    One that was killed goes on where it was, of one that ran to its end only what crashed is asked again.
+    Raises `ConfigurationError` where another process runs it, and KeyboardInterrupt where it was interrupted;
+    what is done is kept.
     """
     folder = folder_of(Path(log_dir or state_folder() / "evals"), task)
     folder.mkdir(parents=True, exist_ok=True)
@@ -122,12 +121,12 @@ def run(
         if log is not None and log.status == "started":
             log = _recover(log)
         if log is not None and log.status == "success":
-            asked = logs.read_eval_log_sample_summaries(log.location) if retry_crashed else []
-            failed = [summary.uuid for summary in asked if summary.error and summary.uuid]
+            summaries = logs.read_eval_log_sample_summaries(log.location)
+            failed = [summary.uuid for summary in summaries if summary.error and summary.uuid]
             if not failed:
                 notify("this evaluation is finished, its results follow; another --log-dir runs it anew")
                 return log
-            author = logs.ProvenanceData(author="triplewise eval --retry-crashed", reason="crashed")
+            author = logs.ProvenanceData(author="triplewise eval", reason="crashed")
             whole = logs.invalidate_samples(logs.read_eval_log(log.location), failed, author)
             logs.write_eval_log(whole, log.location)
             notify(f"asks again what crashed: {len(failed)} questions")

@@ -20,7 +20,7 @@ from triplewise.graphs.trace import trace_of
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.state import Input
-from triplewise.tools.core.errors import ConfigurationError, RunError
+from triplewise.tools.core.errors import RunError
 
 CRASHED = "crashed"
 # Codes of the interpreter for a reply that does not call one action of the tool set, and for a well-formed
@@ -85,8 +85,6 @@ def error_class(run: Run, score: float) -> str:
 
 def context_of(settings: Mapping[str, Any]) -> Context:
     """Return the context with some settings; without `min_confidence` every answer counts as answered."""
-    if unknown := set(settings) - set(Context.__dataclass_fields__):
-        raise ConfigurationError.unknown("setting", unknown.pop(), Context.__dataclass_fields__)
     return Context(**{"min_confidence": 0.0, **settings})
 
 

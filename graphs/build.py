@@ -39,6 +39,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.graphs.presets import Preset, choose_phases, find_preset
 from triplewise.nodes.context import Context
+from triplewise.nodes.converse import Conversation, Messages, read, reply
 from triplewise.nodes.phase import Phase, PhaseNode
 from triplewise.nodes.review import choose, review
 from triplewise.nodes.state import Input, State, Working
@@ -131,6 +132,27 @@ def build_graph(
     # Streams show the state without the environment of the run.
     shown: QuestionGraph = compiled.copy({"stream_channels": compiled.output_channels})
     return shown.with_config(recursion_limit=RECURSION_LIMIT)
+
+
+def build_chat(
+    preset: str = "agent",
+    *,
+    checkpointer: Any = None,
+    context_schema: type[Context] = Context,
+    **phases: str | Phase,
+) -> CompiledStateGraph[Conversation, Context, Any, Any]:
+    """Compile a conversation, with `messages` in its state and a thread for each; as `build_graph`.
+
+    Each message is read with those before it. A question goes to the machine; why, or the query, ends it.
+    """
+    graph = StateGraph[Conversation, Context, Any, Any](Conversation, context_schema, input_schema=Messages)
+    graph.add_node("read", read, destinations={"ask": "a question", END: "why, show the query"})
+    graph.add_node("ask", build_graph(preset, context_schema=context_schema, **phases), input_schema=Input)
+    graph.add_node("reply", reply, destinations={END: "answered"})
+    graph.add_edge(START, "read")
+    graph.add_edge("ask", "reply")
+    compiled = graph.compile(checkpointer=with_types(checkpointer, Conversation), name="chat")
+    return compiled.with_config(recursion_limit=RECURSION_LIMIT)
 
 
 def serializer(*states: type) -> JsonPlusSerializer:

@@ -23,8 +23,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from triplewise.graphs.build import build_graph
-from triplewise.graphs.chat import build_chat
+from triplewise.graphs.build import build_chat, build_graph
 from triplewise.graphs.presets import PRESETS
 from triplewise.nodes.context import RESOURCES, Context, check_settings
 from triplewise.tools.actions import TOOLSETS

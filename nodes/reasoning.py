@@ -61,7 +61,8 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     """Return what was linked, looked up, bound and tried before (QueryAgent, algorithm 1, RM)."""
     # A call that failed on some program is doubted only there: after other steps it may succeed. The last
     # call is doubted if it had failed before on the program it was made on.
-    made = [(step.program_before, _call_text(step)) for step in state.steps]
+    calls = ((s.program_before, Call(s.feedback.action, s.feedback.arguments)) for s in state.steps)
+    made = [(program, call.text() if call.name else "") for program, call in calls]
     failed = {call for call, step in zip(made, state.steps, strict=True) if step.rolled_back}
     here = {(program, call) for program, call in made if program == state.program}
     return ReasoningMemory(
@@ -127,11 +128,6 @@ def _in_programs(state: State, env: Environment) -> list[str]:
     solved = (iri for example in nearest_examples(state, env) for iri in example.answers[1:])
     found += [env.kg.profile.short(IRI(iri)) for iri in solved]
     return [*found, *(name for line in lines for name in _NAME.findall(line) if name[0] != "?")]
-
-
-def _call_text(step: Step) -> str:
-    """Return a call as guidelines see it; "" for a reply without a valid call."""
-    return Call(step.feedback.action, step.feedback.arguments).text() if step.feedback.action else ""
 
 
 def ranker(question: str, env: Environment) -> Ranker:

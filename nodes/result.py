@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from triplewise.guidelines.language import asking_words
@@ -64,7 +64,12 @@ def build_answer(
         answer = replace(answer, sparql=base.written(sparql), note=remark or answer.note)
         shown += bridges
     try:
-        answer = replace(answer, proof=tuple(_with_labels(shown, kg)))
+        names, documents, proven = triple_labels(kg, shown, exact=False), facts_of(kg), list[ProofTriple]()
+        for triple, named in zip(shown, names, strict=True):
+            read = documents.get(triple)
+            origin = () if read is None else (read.document, read.source, read.sentence, read.id)
+            proven.append(ProofTriple(triple, named, *origin))
+        answer = replace(answer, proof=tuple(proven))
     except QueryFailedError as error:
         answer = replace(answer, reason="; ".join(filter(None, (answer.reason, f"{NO_PROOF}: {error}"))))
     written = {o.value: readable(o) for t in facts if isinstance(o := t.object, Literal)}
@@ -74,15 +79,6 @@ def build_answer(
         were = "was" if count == 1 else "were"
         text += f" {count} of the {len(answer.proof)} facts that prove this {were} read from documents."
     return replace(answer, labels=labels, text=f"{UNSURE if answer.status == 'unsure' else ''}{text}")
-
-
-def _with_labels(facts: Sequence[Triple], kg: KnowledgeGraph) -> Iterator[ProofTriple]:
-    """Yield facts with labels, and the documents they were read from. Raises `QueryFailedError`."""
-    documents = facts_of(kg)
-    for triple, names in zip(facts, triple_labels(kg, facts, exact=False), strict=True):
-        read = documents.get(triple)
-        origin = () if read is None else (read.document, read.source, read.sentence, read.id)
-        yield ProofTriple(triple, names, *origin)
 
 
 def _row_labels(values: Sequence[str], kg: KnowledgeGraph) -> tuple[str, ...]:

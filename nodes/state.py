@@ -208,17 +208,15 @@ REDUCERS: dict[str, Reducer[Any]] = {"steps": add_steps, "corrections": add_corr
 """Keys of the state to which updates add."""
 
 
-class State(BaseModel):
+class State(Input):
     """The state of one question."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    question: str = Field(description="The question, in plain language.")
     # Ephemeral: entities given with one question of a thread must not reach the next one.
     entities: Annotated[dict[str, str | None], EphemeralValue] = Field(
         {}, description="Entities given by the caller, until they are linked."
     )
-    turns: tuple[Turn, ...] = Field((), description="Questions before it that it may lean on, newest first.")
     linked: tuple[LinkedEntity, ...] = Field((), description="Entities found in the question.")
     readings: tuple[Reading, ...] = Field((), description="What the question may mean, best first.")
     rules: tuple[Rule, ...] = Field((), description="Rules that a model is shown, best first (SymAgent 4.1).")

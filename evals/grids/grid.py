@@ -26,7 +26,6 @@ from triplewise.tools.core.files import YamlDocument, read_yaml, state_folder
 EMBEDDED = "embedded"
 OTHER_KEYS = {"preset": "system", "model": "--model", "settings": "set", "phases": "set", "n": "limit"}
 """What a grid says elsewhere than in `set`."""
-ALL_CRASHED = "every question crashed"
 
 
 class CellSpec(BaseModel):
@@ -234,13 +233,9 @@ def run_grid(
             place |= {"column": cell.column, "metrics": list(cell.metrics)}
             task.metadata = {**(task.metadata or {}), "grid": {**about, **place}}
             earlier = evaluation.latest_log(evaluation.folder_of(folder, task))
-            # Where every question crashed, a server was down: all are asked again.
-            again = earlier is not None and _why_failed(earlier).startswith(ALL_CRASHED)
-            finished = earlier is not None and earlier.status == "success" and not again
-            log = evaluation.run(
-                task, jobs=jobs, log_dir=folder, retry_crashed=again, display=display,
-                notify=(lambda line: None) if finished else notify,
-            )  # fmt: skip
+            finished = bool(earlier and earlier.status == "success" and not evaluation.crashes(earlier))
+            told: Any = (lambda line: None) if finished else notify
+            log = evaluation.run(task, jobs=jobs, log_dir=folder, display=display, notify=told)
         except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
             words = str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
             yield Outcome(cell, "failed", words)
@@ -256,4 +251,4 @@ def _why_failed(log: EvalLog) -> str:
     if log.results and log.results.total_samples and evaluation.scores_of(log).get("crashed.mean", 0.0) < 1:
         return ""
     first = next((message for _, message in evaluation.crashes(log)), "no question was answered")
-    return f"{ALL_CRASHED}: {first}"
+    return f"every question crashed: {first}"

@@ -88,9 +88,7 @@ def ask(
     store = Checkpoints(lambda text: say(text, "notice"))
     try:
         request = request or store.unfinished()
-        if request.context.get("review") or request.context.get("interactive"):
-            message = "review and interactive stop a run, for Python and Studio; leave them out here"
-            raise ConfigurationError(f"{message}: decide by `triplewise facts`, pick a reading on the page")
+
         with chdir(request.folder), store.running(request):
             status = follow(request, store.saver, resume, output, page)
     except KeyboardInterrupt:

@@ -11,7 +11,7 @@ import typer
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import echo, out, say
-from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
+from triplewise.tools.core.errors import RunError, UserError
 
 if TYPE_CHECKING:
     from triplewise.graphs.runs import Checkpoints, RunRequest
@@ -43,9 +43,7 @@ def chat(
     store = Checkpoints(lambda message: say(message, "notice"))
     try:
         request = store.unfinished(chat=True) if resume else replace(options.request(), chat=True)
-        if request.context.get("interactive") or request.context.get("review"):
-            message = "a conversation stops for no review; leave interactive and review out"
-            raise ConfigurationError(message)
+
         with chdir(request.folder), store.running(request):
             hold(request, store)
     finally:
@@ -57,7 +55,7 @@ def hold(request: RunRequest, store: Checkpoints) -> None:
     from langgraph.checkpoint.memory import InMemorySaver
 
     from triplewise.graphs.around import ServedGraph
-    from triplewise.graphs.chat import build_chat
+    from triplewise.graphs.build import build_chat
     from triplewise.graphs.cli.run import Report
     from triplewise.nodes.converse import Conversation
 

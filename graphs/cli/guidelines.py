@@ -10,7 +10,6 @@ from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import out, pairs
 from triplewise.tools.core.errors import DataError
 
-
 commands = typer.Typer(
     help="ERASER's guidelines: what can go wrong, and what to do then.", no_args_is_help=True
 )

@@ -124,18 +124,16 @@ class RunOptions(SettingOptions):
         """Return what to run; entities are `mention=id` or `mention`. Raises before anything is opened."""
         from triplewise.graphs.presets import find_preset
         from triplewise.graphs.runs import RunRequest
-        from triplewise.nodes.context import Context
-        from triplewise.tools.actions import DATABASE_TOOLSETS, MODEL_TOOLSETS
+        from triplewise.tools.actions import DATABASE_TOOLSETS
 
         settings = self.context_settings(config)
         preset, db = self.preset or read_config(config).get("preset"), settings.get("db")
         preset = preset or ("sql" if db else "symagent" if settings.get("documents") else DEFAULT_PRESET)
-        toolset = find_preset(preset).settings["toolset"]
-        if db and toolset not in DATABASE_TOOLSETS:
+        if db and find_preset(preset).settings["toolset"] not in DATABASE_TOOLSETS:
             raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
-        if toolset in MODEL_TOOLSETS:
-            doing = "asking a database" if db else f"the toolset {toolset}"
-            Context(**settings).require_model(doing)
+        if settings.get("review") or settings.get("interactive"):
+            message = "review and interactive stop a run, for Python and Studio; leave them out here"
+            raise ConfigurationError(f"{message}: decide by `triplewise facts`, pick a reading on the page")
         if not question or not question.strip():
             raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')
         ids: dict[str, str | None] = {}

@@ -16,7 +16,7 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from triplewise.evals.data import read_records
-from triplewise.graphs.chat import build_chat
+from triplewise.graphs.build import build_chat
 from triplewise.nodes.context import Context
 from triplewise.nodes.converse import proof_text
 

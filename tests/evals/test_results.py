@@ -64,7 +64,7 @@ def test_results_are_written_and_what_is_finished_is_kept(made: list[str], tmp_p
     ):
         assert words in text
     again = CliRunner().invoke(app, given)
-    assert "complete before" in again.stderr
+    assert "asks again what crashed: " in again.stderr
     assert len(list((tmp_path / "logs").rglob("*.eval"))) == 2
     CliRunner().invoke(app, report)
     assert out.read_text(encoding="utf-8") == text

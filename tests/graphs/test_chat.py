@@ -15,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from tests.graphs.conftest import Cli
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context
-from triplewise.graphs.chat import build_chat
+from triplewise.graphs.build import build_chat
 
 
 class Talk:
@@ -156,7 +156,7 @@ def test_an_interrupt_drops_the_message(cli: Cli, monkeypatch: pytest.MonkeyPatc
             raise cut.pop()
         return reply(*arguments, **more)
 
-    monkeypatch.setattr("triplewise.graphs.chat.reply", cut_off)
+    monkeypatch.setattr("triplewise.graphs.build.reply", cut_off)
     monkeypatch.setattr(
         "sys.stdin", io.StringIO("Who wrote Dracula?\nWho wrote Emma?\nWho wrote Frankenstein?\n")
     )

@@ -114,7 +114,7 @@ def figures(rows: Sequence[Row], confidence: np.ndarray, least: float) -> dict[s
 
     Of the answerable: `right`, answered rightly at any confidence, and `answered`, at `least`, rightly or
     not. `precision`: of all answers at `least`. `refused`: of unanswerable questions. `ece`: expected
-    calibration error, `aurc`: area under the risk-coverage curve, `auc`: under the ROC curve.
+    calibration error, `auc`: area under the ROC curve.
     """
     from sklearn.metrics import roc_auc_score
 
@@ -136,7 +136,6 @@ def figures(rows: Sequence[Row], confidence: np.ndarray, least: float) -> dict[s
         "answered": share(sure, answerable),
         "refused": share(~sure, ~answerable),
         "ece": calibration_error(confidence[given], right[given]),
-        "aurc": risk_coverage(confidence[given], right[given]),
         "auc": round(float(roc_auc_score(right[given], confidence[given])), 4) if mixed else math.nan,
     }
 
@@ -146,12 +145,6 @@ def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     gaps = [abs(np.sum((confidence - right)[bins == b])) for b in range(BINS)]
     return round(float(sum(gaps) / max(len(right), 1)), 4)
-
-
-def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> float:
-    """Return the area under the risk-coverage curve: the mean share of wrong answers over all thresholds."""
-    wrong = ~right[np.argsort(-confidence, kind="stable")]
-    return round(float(np.mean(np.cumsum(wrong) / np.arange(1, len(wrong) + 1))), 4) if len(wrong) else 0.0
 
 
 def weights_of(rows: Sequence[Row]) -> np.ndarray:

@@ -12,7 +12,6 @@ from triplewise.tools.learning.calibration import (
     Row,
     calibration_error,
     floor,
-    risk_coverage,
     threshold,
     train,
     weights_of,
@@ -71,9 +70,6 @@ def test_threshold_and_floor_cut_off_where_their_precisions_are() -> None:
 def test_figures_stay_in_their_bounds(answers: list[tuple[float, bool]]) -> None:
     confidence, right = np.array([c for c, _ in answers]), np.array([r for _, r in answers])
     assert 0.0 <= calibration_error(confidence, right) <= 1.0
-    # To know which answers are wrong leaves the least risk at every coverage.
-    best = risk_coverage(right.astype(float), right)
-    assert best - 1e-3 <= risk_coverage(confidence, right) <= 1.0
     assert calibration_error(right.astype(float), right) == 0.0
 
 
