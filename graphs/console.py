@@ -199,7 +199,7 @@ def _explain(error: Exception) -> int:
             context = getattr(error, "ctx", None)
             command = context.command_path if context is not None else "triplewise"
             if error.format_message():  # empty where the help was printed instead
-                say(f"{error.format_message()} (see: {command} --help)", "error")
+                say(f"{redact(error.format_message())} (see: {command} --help)", "error")
             return USER_ERROR
         case UserError() | RunError():
             say(str(error), "error")

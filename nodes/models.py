@@ -402,6 +402,11 @@ def explained(
     """Return our error for one of a client: what happened, and what to do; `expected` names the reply."""
     import openai
 
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    for cause in causes:  # a traceback shows them
+        cause.args = tuple(secrets.redact(a) if isinstance(a, str) else a for a in cause.args)
     status, code, words = getattr(error, "status_code", None), getattr(error, "code", None), _words(error)
     if server is None:
         if status not in (400, 401, 403, 404):
@@ -412,9 +417,6 @@ def explained(
     if isinstance(error, openai.APITimeoutError):
         return ModelUnavailableError(f"{where} did not answer within {server.timeout:g} s; {tries}")
     if isinstance(error, openai.APIConnectionError):
-        causes: list[BaseException] = [error]
-        while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
-            causes.append(cause)
         words = _words("; ".join(dict.fromkeys(filter(None, map(str, causes)))))
         if not any(type(cause).__name__ == "ConnectError" for cause in causes):
             return ModelUnavailableError(f"the connection to {where} failed ({words}); {tries}")

@@ -116,7 +116,8 @@ class _Handler(scripted_model.ChatHandler):
         if fault is not None and not self._misbehave(fault):
             return False
         if server.key is not None and self.headers.get("Authorization") != f"Bearer {server.key}":
-            self.send_refusal(401, "Incorrect API key provided", code="invalid_api_key")
+            given = self.headers.get("Authorization")
+            self.send_refusal(401, f"Incorrect API key provided: {given}", code="invalid_api_key")
             return False
         return True
 

@@ -80,6 +80,8 @@ class _Redacting(logging.Filter):
         """Let every record pass, without secrets."""
         with suppress(TypeError, ValueError):  # the record itself is wrong: whoever handles it says so
             record.msg, record.args = redact(record.getMessage()), ()
+            if record.exc_info and not record.exc_text:  # which formatters take as it is
+                record.exc_text = redact(logging.Formatter().formatException(record.exc_info))
         return True
 
 

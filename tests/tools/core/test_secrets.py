@@ -35,6 +35,17 @@ def test_a_secret_is_hidden_in_any_text_and_form(secret: str, before: str, after
         assert form not in redact(f"{before}{form}{after}")
 
 
+def test_a_secret_is_hidden_in_the_traceback_of_a_log_record(caplog: pytest.LogCaptureFixture) -> None:
+    remember(secret := "sk-quite-a-long-key")
+    with caplog.at_level(logging.DEBUG, "openai"):
+        try:
+            raise ValueError(f"Incorrect API key provided: {secret}")
+        except ValueError:
+            logging.getLogger("openai").debug("failed", exc_info=True)
+    assert "Incorrect API key provided: ***" in caplog.text
+    assert secret not in caplog.text
+
+
 @given(SECRETS)
 def test_a_key_in_an_address_is_hidden_as_the_server_reads_it(secret: str) -> None:
     assert hide_secrets(f"http://host/x?key={quote(secret, safe='')}") == "http://host/x?key=***"
