@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import takewhile, zip_longest
 from typing import NamedTuple
 
@@ -22,7 +22,6 @@ from triplewise.tools.core.errors import QuestionError
 from triplewise.tools.core.names import BRACKETS, QUOTES, Span, marked, normalise, span_at, tokens
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.labels import Entry, SpanMatch, similarity
-from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import singulars
 from triplewise.tools.language.lexicon import grammar_of, word_list
@@ -105,17 +104,6 @@ def without_brackets(question: str) -> str:
     return BRACKETS.sub(r"\1", question)
 
 
-def kind_of(word: str, question: str, profile: Profile) -> str:
-    """Return what a word of a question is: `function`, `common`, `number`, or `other`."""
-    if word in word_list("function") or word in grammar_of(question):
-        return "function"
-    is_listed = word in word_list("common") or word in word_list("ordinal")
-    is_letter = len(word) == 1 and word.isascii() and word.isalpha()
-    if is_listed or is_letter or not _relation_words(profile).isdisjoint(singulars(word)):
-        return "common"
-    return "number" if word.isdigit() else "other"
-
-
 def exists(kg: KnowledgeGraph, term: Term) -> bool:
     """Return whether a graph has a node or a literal."""
     by_id = kg.profile.entity_text == "local"  # ids read as names, whether or not they exist
@@ -139,8 +127,13 @@ class _Linker:
         self._cased = _has_capital(question[first.start + 1 :] if first else "")
 
     def _kind(self, word: str) -> str:
-        kind = kind_of(word, self._text, self._kg.profile)
-        return "common" if kind == "other" and not self._classes.isdisjoint(singulars(word)) else kind
+        """Return what a word of the question is: `function`, `common`, `number`, or `other`."""
+        if word in word_list("function") or word in grammar_of(self._text):
+            return "function"
+        is_letter = len(word) == 1 and word.isascii() and word.isalpha()
+        if word in word_list("common") or is_letter or not self._classes.isdisjoint(singulars(word)):
+            return "common"
+        return "number" if word.isdigit() else "other"
 
     def mentions(self) -> tuple[_Mention, ...]:
         """Return mentions that do not overlap, heaviest first; where none is heavy enough, the best."""
@@ -258,7 +251,7 @@ class _Linker:
 
     def _weigh(self, match: SpanMatch) -> _Mention:
         span, entries = match.span, match.entries
-        kinds = [self._kind(word) for word in _word_forms(span.text)]
+        kinds = [self._kind(token.text.lower()) for token in tokens(span.text) if token.word]
         weight = sum(_VALUE[kind] for kind in kinds if kind != "common")
         weight += min(_VALUE["common"] * kinds.count("common"), 0.6)
         if not kinds and span.text not in "?.!,;:-":  # a sign
@@ -272,8 +265,6 @@ class _Linker:
         if not (agree and self._cased):  # "in the Congo" is the Congo, unless it is written like a title
             outer = [*takewhile("function".__eq__, kinds), *takewhile("function".__eq__, reversed(kinds))]
             weight -= (_VALUE["function"] + 0.01) * len(outer) if len(outer) < len(kinds) else 0.0
-        if span.text in word_list("ordinal") and (following := _word_forms(self._text[span.end :])):
-            weight *= self._kind(following[0]) == "function"  # "the second largest", "her second husband"
         if weight >= _DOUBTFUL:
             weight += 0.05 * math.log1p(max(entry.popularity for entry in entries))
         return _Mention(span, entries, weight)
@@ -297,14 +288,6 @@ class _Linker:
         return [run for run in (*self._quoted, *runs) if (run.start, run.end) not in named]
 
 
-@lru_cache(maxsize=32)
-def _relation_words(profile: Profile) -> frozenset[str]:
-    """Return the words by which a profile reads its relations: questions ask by them."""
-    docs = profile.relations.values()
-    texts = (t for d in docs for t in (d.label, d.inverse, d.description, d.subject_type, *d.aliases))
-    return frozenset(word for text in texts for word in _word_forms(text))
-
-
 def _same_case(written: str, label: str) -> bool:
     """Return whether two names agree in every letter, capitals included (accents and signs aside)."""
     one, other = ("".join(filter(str.isalnum, text)) or text.strip() for text in (written, label))
@@ -313,10 +296,6 @@ def _same_case(written: str, label: str) -> bool:
 
 def _overlap(a: Span, b: Span) -> bool:
     return a.start < b.end and b.start < a.end
-
-
-def _word_forms(text: str) -> list[str]:
-    return [token.text.lower() for token in tokens(text) if token.word]
 
 
 def _has_capital(text: str) -> bool:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, whole_number
 from triplewise.tools.kg import protocol
-from triplewise.tools.kg.protocol import Deadline, Direction, Hop, KnowledgeGraph, Outcome, batches
+from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome, batches
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import Pair, PairRanker, tail_text, way_text
@@ -34,14 +34,12 @@ class ObserveSettings:
     Attributes:
         depth: D, turns. width: N, candidates kept of a turn.
         keep: P, percent of these whose ends are observed next (at least one).
-        direction: of the facts that count as neighbouring; the paper's own is `forward`.
         facts: read at most in a turn. seed: of the samples drawn of what is larger.
     """
 
     depth: int = 3
     width: int = 50
     keep: float = 10.0
-    direction: Direction = "both"
     facts: int = 10_000
     seed: int = 0
 
@@ -147,7 +145,7 @@ class _Neighbourhood:
     def _facts(self, nodes: Sequence[Term]) -> list[Hop]:
         """Facts around nodes: all, or those of the closest relations, large bundles as samples."""
         most, seed = self._settings.facts, self._settings.seed
-        sizes, trouble = bundle_sizes(self._kg, nodes, self._settings.direction, self._deadline)
+        sizes, trouble = bundle_sizes(self._kg, nodes, self._deadline)
         counts: Mapping[Bundle, int] = sizes
         if sum(sizes.values()) > most:
             close = self._closeness({b.relation for b in sizes})
@@ -192,20 +190,16 @@ class Bundle:
 
 
 def bundle_sizes(
-    kg: KnowledgeGraph, nodes: Sequence[Term], direction: Direction, deadline: Deadline
+    kg: KnowledgeGraph, nodes: Sequence[Term], deadline: Deadline
 ) -> tuple[dict[Bundle, int], str]:
     """How many facts each bundle around the nodes has, and, if not all is known, why ("" if it is)."""
     queries, nodes = [], list(dict.fromkeys(nodes))
     for batch in batches(nodes, protocol.BATCH):
-        sides = []
-        subjects = [n for n in batch if isinstance(n, IRI)]  # no fact leaves a literal
-        if direction != "backward" and subjects:
+        sides = [f"{{ VALUES ?n {{ {protocol.terms_n3(batch)} }} ?s ?q ?n }}"]
+        if subjects := [n for n in batch if isinstance(n, IRI)]:  # no fact leaves a literal
             sides.append(f"{{ VALUES ?n {{ {protocol.terms_n3(subjects)} }} ?n ?p ?o }}")
-        if direction != "forward":
-            sides.append(f"{{ VALUES ?n {{ {protocol.terms_n3(batch)} }} ?s ?q ?n }}")
-        if sides:
-            where = " UNION ".join(sides)
-            queries.append(f"SELECT ?n ?p ?q (COUNT(*) AS ?c) WHERE {{ {where} }} GROUP BY ?n ?p ?q")
+        where = " UNION ".join(sides)
+        queries.append(f"SELECT ?n ?p ?q (COUNT(*) AS ?c) WHERE {{ {where} }} GROUP BY ?n ?p ?q")
     rows, problem = _rows(kg, queries, BUNDLE_CAP, deadline)
     sizes, given = dict[Bundle, int](), {n.value: n for n in nodes if isinstance(n, IRI)}
     for cell, out, into, size in rows:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.words import Words
 from triplewise.tools.core.terms import XSD, Literal, Term
-from triplewise.tools.kg.protocol import Deadline, Direction, Hop, KnowledgeGraph, Meter
+from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Meter
 from triplewise.tools.retrieval.observation import (
     Bundle,
     ObserveSettings,
@@ -22,8 +22,8 @@ from .test_conformance import EX, e
 YEAR = Literal("1903", XSD + "gYear")
 
 
-def sizes(kg: KnowledgeGraph, *names: str, direction: Direction = "both") -> dict[Bundle, int]:
-    found, trouble = bundle_sizes(kg, [e(n) for n in names], direction, Deadline(20))
+def sizes(kg: KnowledgeGraph, *names: str) -> dict[Bundle, int]:
+    found, trouble = bundle_sizes(kg, [e(n) for n in names], Deadline(20))
     assert trouble == ""
     return found
 
@@ -52,12 +52,9 @@ def test_sizes_of_many_nodes_with_one_query(kg: KnowledgeGraph) -> None:
     }, "names are excluded by the profile"
 
 
-def test_directions_and_literals(kg: KnowledgeGraph) -> None:
-    assert {b.forward for b in sizes(kg, "london", direction="forward")} == {True}
-    assert {b.forward for b in sizes(kg, "london", direction="backward")} == {False}
-    found, _ = bundle_sizes(kg, [YEAR], "both", Deadline(20))
+def test_no_fact_leaves_a_literal(kg: KnowledgeGraph) -> None:
+    found, _ = bundle_sizes(kg, [YEAR], Deadline(20))
     assert found[Bundle(YEAR, e("published"), False)] == 2
-    assert bundle_sizes(kg, [YEAR], "forward", Deadline(20)) == ({}, "")
     facts = read(kg, found, found)
     assert {(f.far, f.forward) for f in facts} >= {(e("call"), False), (e("eel"), False)}
 

@@ -113,7 +113,7 @@ def test_what_lies_around_a_node_is_the_same(
 
 
 def _bundles(kg: KnowledgeGraph, most: int) -> object:
-    sizes, trouble = bundle_sizes(kg, ENTITIES, "both", Deadline(9))
+    sizes, trouble = bundle_sizes(kg, ENTITIES, Deadline(9))
     return sizes, trouble, read_bundles(kg, dict.fromkeys(sizes, most), sizes, 1, Deadline(9))
 
 
