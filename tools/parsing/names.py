@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import cast
 
 from triplewise.tools.core.terms import Literal
 from triplewise.tools.language.lexicon import lexicon
@@ -19,7 +18,6 @@ from triplewise.tools.pyql.text import read_term
 
 LONGEST_NAME = 8  # tokens
 SAME_NAME = 4  # nodes of one name that become anchors of their own
-INITIALS = range(2, 6)  # letters
 SHORT = 3  # characters of a literal that has to be written as it is in the graph
 COMMON_WORD = 3000  # nodes with a word in their name, from which on it does not tell one
 MOST_PARTS = 3  # nodes that a part of a name may mean, if none of them is far better known
@@ -34,7 +32,6 @@ def ground_names(question: Question) -> None:
         names.in_full(only="literal")
     else:
         names.in_full()
-        names.abbreviated()
         names.by_words(question.folded, ("bag", "part"))
         names.misspelt()
     names.unknown()
@@ -92,32 +89,6 @@ class _Names:
             if "exact" in found:  # a plural of another name only where nothing has this very name
                 break
         return found
-
-    def abbreviated(self) -> None:
-        """Initials of a name: USA, UK; in lower case behind "the"."""
-        question, initials = self._question, self._initials()
-        for i, token in enumerate(question.tokens):
-            upper = token.text.isupper() and len(token.text) in INITIALS
-            after_the = i > 0 and question.words[i - 1] == "the" and token.word in self._stop
-            nodes = initials.get(token.word) if upper or after_the else None
-            if nodes and not any(a <= i < b for a, b in self._complete):
-                self._add(
-                    (i, i + 1), sorted(nodes, key=lambda n: -self._index.degree[n])[:MOST_PARTS], "initials"
-                )
-
-    def _initials(self) -> dict[str, set[int]]:
-        """Initials of names of two words and more, with and without function words -> entities."""
-        index = self._index
-        if "initials" not in index.kept:
-            kept = defaultdict[str, set[int]](set)
-            for node, words in index.named.words.items():
-                names = {tuple(words), *(tuple(name.lower().split()) for name in index.names.get(node, ()))}
-                for name in names if not index.is_literal[node] else ():
-                    for some in (name, [word for word in name if word not in self._stop]):
-                        if len(some) > 1:
-                            kept["".join(word[0] for word in some)].add(node)
-            index.kept["initials"] = kept
-        return cast("dict[str, set[int]]", index.kept["initials"])
 
     def by_words(
         self, words: Sequence[str], hows: tuple[str, str], changed: frozenset[int] | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, TypeAlias
 
 Step: TypeAlias = tuple[int, int]  # a relation of the index; 1: from subject to object, -1: backwards
@@ -189,9 +188,3 @@ def parts_of(tree: object) -> Iterator[Tree]:
         yield tree
         for name in type(tree).__slots__:
             yield from parts_of(getattr(tree, name))
-
-
-@lru_cache(maxsize=10_000)
-def steps_of(query: Query) -> frozenset[Step]:
-    """The steps that a tree walks, anywhere in it."""
-    return frozenset(step for part in parts_of(query) for step in getattr(part, "path", ()))
