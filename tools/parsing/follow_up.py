@@ -264,7 +264,7 @@ def instead(question: Question, part: Derivation) -> Iterator[tuple[Features, q.
     for back, (_, tree) in enumerate(question.earlier):
         for old in q.parts_of(tree):
             if _is_alike(old, part, index) and old != part.query:
-                new = cast(q.Query, _put(tree, old, part.query))
+                new = cast(q.Query, q.replaced(tree, old, part.query))
                 found = denotation(new, index)
                 if found != frozenset() or part.kind == "entity":
                     features = f(ell=1, ell_back=back, ell_clause=question.clause, empty=found == frozenset())
@@ -279,12 +279,3 @@ def _is_alike(old: q.Tree, part: Derivation, index: GraphIndex) -> bool:
             classes = (index.members(c) for c in index.sig(nodes) | index.sig(part.nodes))
             return any(not of.isdisjoint(nodes) and not of.isdisjoint(part.nodes) for of in classes)
     return False
-
-
-def _put(tree: Any, old: q.Tree, new: Any) -> Any:
-    """A tree with one of its parts replaced."""
-    if tree == old:
-        return new
-    if not isinstance(tree, q.Tree):
-        return tree
-    return type(tree)(*(_put(getattr(tree, name), old, new) for name in type(tree).__slots__))

@@ -90,29 +90,27 @@ class _Neighbourhood:
 
     def read(self, question: str, nodes: Sequence[IRI]) -> Facts:
         """Return what is around some nodes and the classes of a question: six rounds of queries."""
-        nouns = [noun for _, noun in nouns_of(question)] if self._profile.type_predicates else []
+        together, profile = self._kg.together, self._profile
+        nouns = [noun for _, noun in nouns_of(question)] if profile.type_predicates else []
         around = (partial(self._look_around, node) for node in nodes)
-        self._together(*around, *(partial(self._find, noun) for noun in nouns))
+        together([*around, *(partial(self._find, noun) for noun in nouns)])
         kinds = list(dict.fromkeys(self._kinds))[:CLASSES]
-        self._together(*self._values(VALUES), *(partial(self._members, kind) for kind in kinds))
+        together([*self._values(VALUES), *(partial(self._members, kind) for kind in kinds)])
         far = self._spread(nodes)
         outgoing = (partial(self._outgoing, part) for part in batches(far, PART))
-        self._together(*outgoing, *(partial(self._incoming, part) for part in batches(far[:BACK], BACK)))
-        self._together(*self._values(INTO))
+        together([*outgoing, *(partial(self._incoming, part) for part in batches(far[:BACK], BACK))])
+        together(self._values(INTO))
         named = _named(t for pairs in self._facts.values() for pair in pairs for t in pair)
-        types = partial(self._linked, self._profile.type_predicates, IRI)
-        self._together(*(partial(types, part) for part in batches(named, LABELLED)))
+        types = partial(self._linked, profile.type_predicates, IRI)
+        together([partial(types, part) for part in batches(named, LABELLED)])
         found = list(dict.fromkeys(self._kinds))
         labels = (partial(self._label, part) for part in batches(dict.fromkeys((*named, *found)), LABELLED))
         aliased = [*nodes, *found[: LABELLED - NODES]]
-        self._together(*labels, partial(self._linked, self._profile.alias_predicates, Literal, aliased))
+        together([*labels, partial(self._linked, profile.alias_predicates, Literal, aliased)])
         facts = {p.value: {_pair(s, o) for s, o in pairs} for p, pairs in self._facts.items()}
         for relation, extra in self._extra.items():
             facts[relation] = facts.get(relation, set()) | extra
         return ((relation, sorted(pairs)) for relation, pairs in sorted(facts.items()))
-
-    def _together(self, *tasks: Callable[[], None]) -> None:
-        self._kg.together(tasks)
 
     def _rows(self, sparql: str, limit: int = ROWS) -> Sequence[Sequence[Any]]:
         """The rows of an answer; none of a query that failed, for the others may do."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Step: TypeAlias = tuple[int, int]  # a relation of the index; 1: from subject to object, -1: backwards
 Path: TypeAlias = tuple[Step, ...]
@@ -188,3 +188,12 @@ def parts_of(tree: object) -> Iterator[Tree]:
         yield tree
         for name in type(tree).__slots__:
             yield from parts_of(getattr(tree, name))
+
+
+def replaced(tree: Any, old: Tree, new: Any) -> Any:
+    """A tree with one of its parts replaced."""
+    if tree == old:
+        return new
+    if not isinstance(tree, Tree):
+        return tree
+    return type(tree)(*(replaced(getattr(tree, name), old, new) for name in type(tree).__slots__))
