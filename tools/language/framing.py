@@ -54,8 +54,9 @@ def _matched(name: str, sentence: str, at_end: bool = False) -> str:
 def asks(sentence: str) -> bool:
     """Whether a sentence begins as a question or an order does, but for a preposition."""
     words = tokens(sentence)
-    first = words[1:2] if {*words[:1]} & word_list("phrase_prepositions") else words[:1]
-    return not (word_list("asking") | word_list("orders") | word_list("verbs")).isdisjoint(first)
+    late = not word_list("phrase_prepositions").isdisjoint(words[:1])
+    beginnings = word_list("asking") | word_list("orders") | (frozenset() if late else word_list("verbs"))
+    return not beginnings.isdisjoint(words[late : late + 1])
 
 
 def _without_frame(sentence: str) -> str:

@@ -90,7 +90,8 @@ class _Neighbourhood:
 
     def read(self, question: str, nodes: Sequence[IRI]) -> Facts:
         """Return what is around some nodes and the classes of a question: six rounds of queries."""
-        together, profile = self._kg.together, self._profile
+        profile = self._profile
+        together: Callable[[Sequence[Callable[[], None]]], object] = self._kg.together
         nouns = [noun for _, noun in nouns_of(question)] if profile.type_predicates else []
         around = (partial(self._look_around, node) for node in nodes)
         together([*around, *(partial(self._find, noun) for noun in nouns)])

@@ -13,7 +13,7 @@ from typing import Literal as OneOf
 from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import is_mutual
-from triplewise.tools.language.framing import asked_part
+from triplewise.tools.language.framing import asked_part, asks
 from triplewise.tools.language.lexicon import word_list
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.chains import step_of, steps_at
@@ -38,12 +38,8 @@ def form_of(text: str) -> Form:
     """
     if slot_of(text) is not None:
         return "slot"
-    words, is_ended = _words_of(text), text.rstrip(" \"'”").endswith((".", "!"))
-    if not is_ended or len(words) < 3 or _LATE_ORDER.search(text.casefold()):
-        return "question"
-    late = words[0] in word_list("phrase_prepositions") or words[0] == "please"
-    asks = word_list("asking") | word_list("orders") | (frozenset() if late else word_list("verbs"))
-    return "question" if words[late] in asks else "claim"
+    is_ended = text.rstrip(" \"'”").endswith((".", "!")) and len(_words_of(text)) > 2
+    return "claim" if is_ended and not (asks(text) or _LATE_ORDER.search(text.casefold())) else "question"
 
 
 def denies(text: str) -> bool:

@@ -1,6 +1,6 @@
 """Documents that say what a KG lacks (SymAgent 4.2.1): a folder of files, Wikipedia, any LangChain retriever.
 
-A folder is read again when one of its files changes; vectors of passages are kept in the user's cache folder.
+A folder is read again when one of its files changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 from bs4 import BeautifulSoup
-from platformdirs import user_cache_path
 
 from triplewise.tools.core.addresses import split_url
 from triplewise.tools.core.errors import DataError, DocumentsUnavailableError
@@ -27,7 +26,7 @@ from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.files import unreadable
 from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import LRUCache
-from triplewise.tools.retrieval.encoder import VectorStore, open_encoder
+from triplewise.tools.retrieval.encoder import open_encoder
 from triplewise.tools.retrieval.ranking import Bm25, fuse
 
 if TYPE_CHECKING:
@@ -67,8 +66,8 @@ class PassageIndex(Documents):
     The words of its name settle which passages are about an entity; BM25 and vectors only order those.
     """
 
-    def __init__(self, passages: Sequence[Passage], folder: Path | None = None) -> None:
-        self.passages, self._folder, self._lock = tuple(passages), folder, RLock()
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self.passages, self._lock = tuple(passages), RLock()
 
     def find(
         self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
@@ -98,7 +97,8 @@ class PassageIndex(Documents):
                 # The title says what `it` and `he` are.
                 chosen = [self.passages[i] for i in places.tolist()]
                 texts = [f"{p.title}: {p.text}" if p.title else p.text for p in chosen]
-                dense = self._vectors.vectors(texts) @ self._vectors.encoder.encode([query])[0]
+                vectors = open_encoder().encode([query, *texts])
+                dense = vectors[1:] @ vectors[0]
                 places = places[np.argsort(-fuse([lexical, dense]), kind="stable")]
             return tuple(self.passages[i] for i in places[:limit].tolist())
 
@@ -106,10 +106,6 @@ class PassageIndex(Documents):
     def _texts(self) -> tuple[str, ...]:
         """Normal forms of title and text, with blanks around."""
         return tuple(f" {normalise(p.title)} {normalise(p.text)} " for p in self.passages)
-
-    @cached_property
-    def _vectors(self) -> VectorStore:
-        return VectorStore(open_encoder(), self._folder)
 
     @cached_property
     def _bm25(self) -> Bm25:
@@ -238,7 +234,7 @@ def _open_folder(folder: Path, states: tuple[tuple[str, tuple[int, int]], ...]) 
             _log.warning("left out: %s", error)
     if len(errors) == len(states):
         raise errors[0]
-    return PassageIndex(found, user_cache_path("triplewise") / "documents" / "vectors")
+    return PassageIndex(found)
 
 
 def read_file(file: Path) -> list[str]:

@@ -1,8 +1,8 @@
 """Sentence encoders: texts to unit vectors, so that a dot product is a cosine.
 
 `embedded` is all-MiniLM-L6-v2 on ONNX Runtime, from the weights of an installed package: no network, no
-torch. A folder that self-learning made is that encoder with what it has learned. Vectors of texts of a KG or
-of documents are kept (`VectorStore`); texts of people leave no trace on disk.
+torch. A folder that self-learning made is that encoder with what it has learned. Vectors of texts of a KG are
+kept (`VectorStore`); other texts leave no trace on disk.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,28 +14,13 @@ from langchain_core.retrievers import BaseRetriever
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.facts import Passage
-from triplewise.tools.retrieval import documents as documents_module
 from triplewise.tools.retrieval.documents import PASSAGE, Documents, open_documents, passages, read_file
-from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
-
-
-class Counting(Encoder):
-    """The real encoder, with a record of what it was asked to embed."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        super().__init__(encoder.name, encoder.dimension)
-        self.encoder = encoder
-        self.asked: list[str] = []
-
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
-        self.asked += texts
-        return self.encoder.encode(texts)
 
 
 def search(documents: Documents, name: str, relation: str = "", limit: int = 5) -> list[str]:
@@ -142,23 +125,6 @@ def test_passages_hold_the_words_of_the_text_in_order(text: str) -> None:
         p == "\n".join(" ".join(line.split()) for line in p.split("\n")) and 0 < len(p) <= PASSAGE
         for p in found
     )
-
-
-def test_no_passage_is_embedded_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for i in range(5):
-        (tmp_path / f"{i}.txt").write_text(f"Ann Lee painted picture number {i}.")
-    first, again = Counting(open_encoder()), Counting(open_encoder())
-    monkeypatch.setattr(documents_module, "open_encoder", lambda: first)
-    assert len(search(open_documents(tmp_path), "Ann Lee", "painted")) == 5
-    assert len(first.asked) == 5 + 1, "five passages and the query"
-    documents_module._open_folder.cache_clear()
-    (tmp_path / "0.txt").rename(tmp_path / "moved.txt")
-    (tmp_path / "moved.txt").touch()
-    (tmp_path / "1.txt").write_text("Ann Lee painted something else.")
-    monkeypatch.setattr(documents_module, "open_encoder", lambda: again)
-    assert len(search(open_documents(tmp_path), "Ann Lee", "painted")) == 5
-    # Titles are part of what is embedded: the moved file and the changed one are new.
-    assert len(again.asked) == 2 + 1
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
