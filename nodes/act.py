@@ -69,7 +69,7 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
     toolset = toolset_of(state, env)
     messages = messages_for(state, env, values, native)
     if native:
-        reply = env.ask(messages, schemas=toolset.schemas(), parallel=most > 1)
+        reply = env.ask(messages, schemas=[action.schema() for action in toolset.declared], parallel=most > 1)
         thought, calls = read_tool_calls(reply, toolset, most)
     else:
         reply = env.ask(messages, stop=("\nObservation",), parallel=most > 1)

@@ -179,7 +179,7 @@ class Action:
         raise ActionError("arity", f"{self.signature} takes {due} parameters, not {got}", **facts)
 
     def schema(self) -> dict[str, Any]:
-        """Return the action as a function. Strict mode wants every property; optional ones may be null."""
+        """Return the action as a tool in OpenAI's strict form: all properties; optional ones may be null."""
         properties: dict[str, Any] = {
             p.name: {"type": "string" if p.required else ["string", "null"], "description": p.doc}
             for p in self.parameters
@@ -317,10 +317,6 @@ class Toolset:
             explained = f" ({'; '.join(notes)})" if notes else ""
             lines.append(f"{number}. {action.signature}: {action.doc}{explained}{example}")
         return "\n".join(lines)
-
-    def schemas(self) -> list[dict[str, Any]]:
-        """Return the actions as function-calling tools in OpenAI's strict JSON form."""
-        return [action.schema() for action in self.declared]
 
     def from_tool_call(self, name: str, args: Mapping[str, Any]) -> Call:
         """Return the call that a native tool call means. What does not fit shows when it is executed."""

@@ -25,7 +25,6 @@ LEAST_SIMILARITY = 0.12  # Below this similarity to what a relation joins elsewh
 CLEARLY = 2.0  # Factor by which the other direction must fit better to turn a triple around
 AMBIGUOUS, NEW = 0.85, 0.8  # Factors of confidence where several nodes fit a name, and where none does
 UNKNOWN = 0.2  # Similarity of a name of which the KG knows nothing
-SUBJECTS = 10  # Subjects seen from which on a relation may be taken for one with a single object
 SAMPLE = 40  # Nodes looked at at each end of a relation
 PAIRS, BATCH, ROWS, SECONDS = 200, 200, 60_000, 5.0
 """Pairs and nodes of one query, its rows, and seconds it may take: without it, nothing is known."""
@@ -125,7 +124,7 @@ class _Aligner:
         for other in existing:
             if not (isinstance(value, Literal) and isinstance(other, Literal) and agree(other, value)):
                 others.append(Triple(triple.subject, triple.relation, other))
-        if not others or not is_single_valued(self._kg, triple.relation, SUBJECTS):
+        if not others or not is_single_valued(self._kg, triple.relation):
             return ()
         return tuple(triple_text(self._kg, others))
 

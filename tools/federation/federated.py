@@ -84,6 +84,7 @@ class FederatedKG(KnowledgeGraph):
         super().__init__(members[LOCAL].profile, " + ".join(sources))
         self.members, self.sources, self.bridges = members, tuple(sources), bridges
         self.silent = dict[str, str]()
+        self._ids = {bridge.node: bridge.one for bridge in bridges.values()}
         self.is_remote = any(kg.is_remote for kg in members.values())
         self.index = self.names if all(kg.index is not None for kg in members.values()) else None
 
@@ -93,10 +94,6 @@ class FederatedKG(KnowledgeGraph):
         session.silent, settings["meter"] = {}, session.meter
         session.members = {name: kg.session(**settings) for name, kg in self.members.items()}
         return session
-
-    def one_id(self, node: IRI) -> IRI:
-        """The id that a node has here."""
-        return self.bridges[node].one if node in self.bridges else node
 
     @property
     def names(self) -> LabelIndex:
@@ -120,7 +117,7 @@ class FederatedKG(KnowledgeGraph):
     def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         ones = defaultdict[Any, list[IRI]](list)
         for subject in subjects:
-            ones[self.one_id(subject)].append(subject)
+            ones[self._ids.get(subject, subject)].append(subject)
         results = list(self._each(self.members, lambda kg: kg._label_rows(list(ones), deadline)).values())
         rows = ((s, *row[1:]) for result in results for row in result.rows for s in ones[row[0]])
         return replace(results[0], _rows=tuple(rows))
@@ -169,7 +166,7 @@ class FederatedKG(KnowledgeGraph):
                     raise Refused(f"SERVICE <{iri}>: no source is called so; the sources are {names}.")
                 pieces += sparql[end : tokens[i - 1].start], f"GRAPH <{SOURCE}{iri}>"
             else:
-                pieces += sparql[end : token.start], self.one_id(IRI(iri)).n3()
+                pieces += sparql[end : token.start], self._ids.get(IRI(iri), IRI(iri)).n3()
             end = token.start + len(token.text)
         text = "".join([*pieces, sparql[end:]])
         return _groups(text, tokenize(text), 0)[0]

@@ -110,12 +110,6 @@ class ReadQuery:
         return tuple(dict.fromkeys(t.text[1:] for t in named if t.kind == "variable"))
 
     @property
-    def overflows(self) -> bool:
-        """Whether it is so long or deep that an engine in this process may overflow its stack."""
-        parts = sum(t.kind == "word" or (t.kind == "mark" and t.text not in "(){}") for t in self.tokens)
-        return parts > PARTS or any(t.depth > NESTED for t in self.tokens)
-
-    @property
     def aggregates(self) -> bool:
         """Whether the outermost SELECT clause or HAVING computes an aggregate."""
         opens, closes = self._group

@@ -69,11 +69,6 @@ class Candidate:
         """The node."""
         return self.entry.iri
 
-    @property
-    def label(self) -> str:
-        """Its preferred label."""
-        return self.entry.label
-
 
 class SpanMatch(NamedTuple):
     """A span of a question that is a name, and the entries that bear it (most popular first)."""

@@ -116,7 +116,8 @@ class LocalKG(KnowledgeGraph):
 
     def _run(self, query: ReadQuery, timeout: float, limit: int, foreign: bool) -> Result:
         """Run a query; one that triplewise did not write in a process of its own, which can be ended."""
-        if query.overflows:
+        parts = sum(t.kind == "word" or (t.kind == "mark" and t.text not in "(){}") for t in query.tokens)
+        if parts > PARTS or any(t.depth > NESTED for t in query.tokens):  # its stack may overflow
             message = f"the query is too long or too deep: over {PARTS:,} words and signs, {NESTED} brackets"
             return Result(Outcome.SYNTAX, message=message)
         if (store := self.shared._store) is None:

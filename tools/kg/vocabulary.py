@@ -22,7 +22,7 @@ T = TypeVar("T")
 BATCH = 300  # relations per query
 ALIASES = 12  # aliases kept of one relation
 SUBJECTS, SAMPLE = 200, 2_000  # subjects, and facts of a relation, that are looked at
-LEAST_SUBJECTS, SINGLE_SHARE = 20, 0.95  # seen, and share of them with one value, of a single-valued relation
+LEAST_SUBJECTS, SINGLE_SHARE = 10, 0.95  # seen, and share of them with one value, of a single-valued relation
 LEAST_FACTS, MUTUAL_SHARE = 10, 0.5  # seen, and share that holds the other way round too, of a mutual one
 
 
@@ -139,19 +139,19 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     return remembered(kg, "classes", noun, find)
 
 
-def is_single_valued(kg: KnowledgeGraph, relation: IRI, least: int = LEAST_SUBJECTS) -> bool:
-    """Whether nearly every subject of a relation has one value; False where fewer than `least` are seen."""
+def is_single_valued(kg: KnowledgeGraph, relation: IRI) -> bool:
+    """Whether nearly every subject of a relation has one value; False where few are seen."""
 
-    def ask() -> tuple[int, int]:
+    def ask() -> bool:
         # Subjects are drawn first, then all their values: an index may hold the facts of one value together.
         r = relation.n3()
         some = f"SELECT DISTINCT ?s WHERE {{ ?s {r} ?any }} LIMIT {SUBJECTS}"
         facts = kg.query(f"SELECT DISTINCT ?s ?o WHERE {{ {{ {some} }} ?s {r} ?o }}", limit=SAMPLE)
         values = Counter(row[0] for row in facts.rows)
-        return len(values), sum(n == 1 for n in values.values())
+        single = sum(n == 1 for n in values.values())
+        return len(values) >= LEAST_SUBJECTS and single >= SINGLE_SHARE * len(values)
 
-    seen, single = remembered(kg, "single-valued", relation, ask)
-    return seen >= least and single >= SINGLE_SHARE * seen
+    return remembered(kg, "single-valued", relation, ask)
 
 
 def is_mutual(kg: KnowledgeGraph, relation: IRI) -> bool:

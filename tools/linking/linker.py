@@ -215,7 +215,7 @@ class _Linker:
 
     def _unknown(self, what: str, mention: str) -> QuestionError:
         short = self._kg.profile.short
-        near = ", ".join(f"{c.label} ({short(c.entry.iri)})" for c in self._near(mention)[:5])
+        near = ", ".join(f"{c.entry.label} ({short(c.entry.iri)})" for c in self._near(mention)[:5])
         hint = f"near ones: {near}" if near else "check the id's spelling and the profile"
         return QuestionError(f"{what}; {hint}")
 

@@ -98,8 +98,8 @@ def _entities(kg: KnowledgeGraph, text: str, limit: int) -> list[Match]:
     chosen = [c for c in sorted(nodes.values(), key=order) if c.score >= best - MOST_BEHIND][:limit]
     types = node_types(kg, [c.iri for c in chosen])
     return [
-        Match(profile.short(c.iri), c.label, "entity", c.score, c.entry.description, types.get(c.iri, ()),
-              c.score >= CLOSE or _has_words(words, c.entry.text))
+        Match(profile.short(c.iri), c.entry.label, "entity", c.score, c.entry.description,
+              types.get(c.iri, ()), c.score >= CLOSE or _has_words(words, c.entry.text))
         for c in chosen
     ]  # fmt: skip
 

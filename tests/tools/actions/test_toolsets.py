@@ -264,7 +264,7 @@ def test_every_documented_example_is_a_legal_call() -> None:
 
 
 def test_schemas_are_strict_and_calls_come_back_in_order() -> None:
-    by_name = {s["function"]["name"]: s["function"] for s in PYQL.schemas()}
+    by_name = {s["function"]["name"]: s["function"] for s in (action.schema() for action in PYQL.declared)}
     assert by_name.keys() == PYQL.actions.keys()
     for function in by_name.values():
         assert function["strict"]

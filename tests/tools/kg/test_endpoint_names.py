@@ -176,7 +176,7 @@ def test_an_index_goes_on_where_it_was_broken_off_and_opens_by_itself(
         assert isinstance(again, EndpointKG)
         assert again.indexed
         assert again.profile == report.profile
-        assert again.names.search("Cloe D")[0].label == "Cleo D"
+        assert again.names.search("Cloe D")[0].entry.label == "Cleo D"
         assert not (again.cache_dirs[0] / UNFINISHED).exists()
         other = open_kg(server.url, profile=Profile(label_predicates=(EX + "name",)))
         assert other.index is None  # its names are not those of this profile
