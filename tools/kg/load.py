@@ -80,7 +80,11 @@ def load_kg(
     Raises `DataError` (a source that cannot be used, by file and line; a full disk) or `ConfigurationError`
     (`into` exists, or nothing to load).
     """
-    given = [f for p in map(Path, sources) for f in (_files_in(p) if p.is_dir() else [p])]
+    given = list[Path]()
+    for path in map(Path, sources):
+        if not (files := rdf.rdf_files(path) if path.is_dir() else [path]):
+            raise DataError(f"a folder without RDF files ({' '.join(rdf.FORMATS)})", path)
+        given += files
     for path in given:
         rdf.check_format(path)
     tables = [path for path in given if rdf.suffix_of(path) == rdf.LABELS]
@@ -131,13 +135,6 @@ def load_kg(
         write_json(folder / MANIFEST, manifest, indent=2)
         install(folder, target)
     return LoadReport(target, used, triples, names, tuple(reader.broken), reader.broken_count, seconds)
-
-
-def _files_in(folder: Path) -> list[Path]:
-    """The RDF files of a folder. Raises `DataError` where there are none."""
-    if files := rdf.rdf_files(folder):
-        return files
-    raise DataError(f"a folder without RDF files ({' '.join(rdf.FORMATS)})", folder)
 
 
 def install(folder: Path, target: Path) -> None:

@@ -63,9 +63,10 @@ def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, li
         found = list[Path]()
         for chain in filter(None, (_chain(first, end, inner, row) for row in result.rows)):
             whole = [(*b, *chain) for b in begins if not b or b[0].far == chain[0].near]
-            turned = whole if start is source else [_reversed(path) for path in whole]
+            if start is not source:
+                whole = [tuple(Hop(hop.triple, not hop.forward) for hop in reversed(path)) for path in whole]
             # A path meets no node twice, and takes no relation that the profile excludes.
-            simple = (p for p in turned if len({p[0].near, *(hop.far for hop in p)}) > len(p))
+            simple = (p for p in whole if len({p[0].near, *(hop.far for hop in p)}) > len(p))
             found += [p for p in simple if not any(kg.profile.excludes(hop.triple.relation) for hop in p)]
         paths |= dict.fromkeys(sorted(found, key=path_order))
         if len(paths) > limit:
@@ -75,11 +76,6 @@ def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, li
             outcome, message = result.outcome, result.message
     outcome = Outcome.EMPTY if outcome is Outcome.ROWS and not paths else outcome
     return Paths(outcome, tuple(islice(paths, limit)), message)
-
-
-def _reversed(path: Path) -> Path:
-    """The same path walked from its end."""
-    return tuple(Hop(hop.triple, not hop.forward) for hop in reversed(path))
 
 
 def _hops_from(kg: KnowledgeGraph, node: Term, deadline: Deadline) -> list[Path] | None:
