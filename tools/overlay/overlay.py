@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Self
 
 import pyoxigraph as ox
 
@@ -128,21 +127,15 @@ class RemoteOverlay(OverlaidKG):
         super().__init__(origin, facts)
         store = ox.Store()
         store.load(_ntriples(self.new), format=ox.RdfFormat.N_TRIPLES)
-        self._both = _WithFacts({LOCAL: LocalKG(store, self.profile, self.name), THERE: origin}, (), {})
-
-    def session(self, **settings: Any) -> Self:
-        """The same over sessions of the KG below and of the facts."""
-        session = super().session(**settings)
-        session._both = self._both.session(**settings)
-        session.origin, session.meter = session._both.members[THERE], session._both.meter
-        return session
+        self._laid = LocalKG(store, self.profile, self.name)
 
     def query(
         self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
     ) -> Result:
         """Run one SELECT or ASK over KG and facts; see `KnowledgeGraph.query`."""
         timeout, limit = self._seconds(timeout), self.limit if limit is None else limit
-        result = self._both.query(sparql, timeout=timeout, limit=limit, foreign=foreign)
+        both = _WithFacts({LOCAL: self._laid, THERE: self.origin}, (), {})
+        result = both.query(sparql, timeout=timeout, limit=limit, foreign=foreign)
         if result.outcome is not Outcome.SYNTAX:
             return result
         result = self.origin.query(sparql, timeout=timeout, limit=limit, foreign=foreign)
