@@ -275,8 +275,10 @@ def _open_files(path: Path, given: Profile | None) -> KnowledgeGraph:
     from triplewise.tools.kg.load import load_kg
 
     folder = _cached(repr((FORMAT, str(path.resolve()), stamps, given and given.name)), "kg")
-    if not is_store(folder):
-        load_kg(files, folder, profile=given, replace=True)  # where another process was quicker
+    if is_store(folder):
+        with suppress(DataError):  # damaged: it is made anew
+            return _open_folder(folder, given)
+    load_kg(files, folder, profile=given, replace=True)  # where another process was quicker
     return _open_folder(folder, given)
 
 

@@ -242,6 +242,11 @@ def test_a_large_file_is_loaded_once_into_the_cache(
     assert again is not kg
     assert (folder / "manifest.json").stat().st_mtime_ns == made
     close_all()
+    for table in (folder / "store").glob("*.sst"):
+        table.write_bytes(b"")
+    assert open_kg(company, limit=77).query("SELECT * { ?s ?p ?o }").rows
+    assert (folder / "manifest.json").stat().st_mtime_ns != made
+    close_all()
 
 
 def test_an_endpoint_gets_the_profile_its_address_tells() -> None:
