@@ -77,7 +77,7 @@ def ask_many(questions: Iterable[str], kg: Any = "demo", *, jobs: int = 4, **giv
 
     One that is empty or too long has the status `not_found`. Another error ends it. Arguments as of `ask`.
     """
-    if isinstance(questions, str):
+    if isinstance(questions, str) or not isinstance(questions, Iterable):
         raise ConfigurationError("give a list of questions; one alone is for ask()")
     if not isinstance(jobs, int) or jobs < 1:
         raise ConfigurationError(f"jobs: questions at a time, at least 1, got {jobs!r}")

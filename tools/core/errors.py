@@ -90,7 +90,7 @@ class QueryFailedError(KGUnavailableError):
 
     def __init__(self, outcome: str, message: str) -> None:
         self.outcome, self.message = outcome, message
-        super().__init__(f"a query of the knowledge graph failed ({outcome}): {message or 'no answer'}")
+        super().__init__(f"a query failed ({outcome}): {message or 'no answer'}")
 
 
 class ModelUnavailableError(RunError):
