@@ -32,11 +32,10 @@ from triplewise.nodes.plan import readings_of
 from triplewise.nodes.result import labels_of, reading_of_query
 from triplewise.tools.actions.pyql import PYQL, script
 from triplewise.tools.actions.toolset import Call
-from triplewise.tools.core.overlap import best_overlap
 from triplewise.tools.core.terms import Variable
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.learning.calibration import Row, train
-from triplewise.tools.learning.exploration import short_answers
+from triplewise.tools.learning.exploration import agreements
 from triplewise.tools.learning.parser_training import Labelled
 from triplewise.tools.parsing.confidence import Calibration
 from triplewise.tools.parsing.reading import VALUES, read_question
@@ -104,9 +103,8 @@ def gold_programs(of: QuestionSet) -> dict[str, PyQL]:
 
 def is_right(kg: KnowledgeGraph, question: Labelled, values: Sequence[str], least: float) -> bool:
     """Whether values are the gold ones, by id or by name."""
-    ids = [short_answers(kg, answers) for answers in question.answers]
-    named = best_overlap(labels_of(kg, values), question.answers, "names")
-    return bool(values) and max(best_overlap(values, ids).f1, named.f1) >= least
+    found = agreements(kg, values, labels_of(kg, values), question.answers)
+    return bool(values) and max(one.f1 for one in found) >= least
 
 
 def with_mistakes(case: Case, count: int, draw: random.Random) -> tuple[Calls, list[str]]:

@@ -14,7 +14,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import StoreModel
 from pydantic import Field
 
-from triplewise.evals.baselines import check_model, find_system
+from triplewise.evals.baselines import NEED_MODEL, find_system
 from triplewise.graphs import Answer, Context, State, build_graph
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.environment import Environment
@@ -102,7 +102,8 @@ def agent(
     """
     graph = build_graph(find_system(preset), **(phases or {}))
     of_all = context_of(settings or {})
-    check_model(preset, of_all)
+    if preset in NEED_MODEL:
+        of_all.require_model(f"baseline {preset}")
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         own = {"db": state.metadata["db"]} if "db" in state.metadata else {}

@@ -80,21 +80,16 @@ def say(message: str, kind: Literal["error", "notice", ""] = "") -> None:
 
 
 def columns(
-    heads: Sequence[str],
-    rows: Iterable[Sequence[Any]],
-    title: str = "",
-    right: bool = False,
-    whole: bool = False,
+    heads: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "", whole: bool = False
 ) -> Table:
-    """Return a table with a heading for each column; numbers stand `right`, names in the first unbroken."""
+    """Return a table with a heading for each column; names in the first unbroken if `whole`."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, title_justify="left")
     table.title = Text(title, "bold") if title else None
     for number, head in enumerate(heads):
-        justify: Literal["right", "left"] = "right" if right and number else "left"
-        table.add_column(head, overflow="fold", justify=justify, no_wrap=whole and not number)
+        table.add_column(head, overflow="fold", no_wrap=whole and not number)
     for row in rows:
         table.add_row(*(cell if len(cell) <= LONGEST_CELL else cell[:LONGEST_CELL] + "..." for cell in row))
     return table

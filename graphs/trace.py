@@ -68,8 +68,13 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     """
     profile = kg.profile if kg is not None else None
 
+    def id_of(term: Term) -> str:  # a literal in quotes, as people read it
+        if isinstance(term, Literal):
+            return text(readable(term)).n3()
+        return profile.short(term) if profile is not None and isinstance(term, IRI) else term.n3()
+
     def ids(triple: Triple) -> list[str]:
-        return [_id(term, profile) for term in (triple.subject, triple.relation, triple.object)]
+        return list(map(id_of, (triple.subject, triple.relation, triple.object)))
 
     trace = whole_trace(state, profile)
     for correction in trace["corrections"]:
@@ -101,13 +106,6 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     names |= _labels(state, trace, kg) if kg is not None else {}
     trace["names"] = {id: label for id, label in names.items() if label and label != id}
     return trace
-
-
-def _id(term: Term, profile: Profile | None) -> str:
-    """Return a term as its id, and a literal in quotes as people read it."""
-    if isinstance(term, Literal):
-        return text(readable(term)).n3()
-    return profile.short(term) if profile is not None and isinstance(term, IRI) else term.n3()
 
 
 def _cut(trace: dict[str, Any]) -> None:

@@ -13,7 +13,6 @@ from triplewise.nodes.result import YES_NO, ending, sentence
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.actions.sql import answer_values, table_line, table_text
 from triplewise.tools.actions.toolset import Feedback
-from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.parsing.statements import decides
 from triplewise.tools.retrieval.ranking import rank_relations
@@ -25,10 +24,7 @@ SHOWN_TABLES = 12  # Most tables offered at once
 
 def start(state: State, runtime: Runtime[Context]) -> Update:
     """Link nothing: what a question names is searched in the columns of tables."""
-    runtime.context.require_model()
     _ = environment(runtime).database
-    if not state.question.strip():
-        raise ConfigurationError("the question is empty; ask something, e.g. 'How many films are there?'")
     return given(state.model_copy(update={"entities": {}}), runtime)
 
 

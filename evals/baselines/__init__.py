@@ -7,9 +7,7 @@
 from __future__ import annotations
 
 from triplewise.graphs.presets import PRESETS, Preset, read_presets
-from triplewise.nodes.context import Context
 from triplewise.tools.core.configuration import find_part
-from triplewise.tools.core.errors import ConfigurationError
 
 BASELINES = read_presets(__name__, "baselines.yaml")
 NEED_MODEL = BASELINES.keys() - {"react"}
@@ -21,12 +19,3 @@ def find_system(given: str) -> Preset:
     known = {**PRESETS, **BASELINES}
     system: Preset = find_part("preset or baseline", given, known, lambda part: isinstance(part, Preset))
     return system
-
-
-def check_model(name: str, context: Context) -> None:
-    """Raise `ConfigurationError` where a baseline needs a language model and the context has none."""
-    if context.offline and name in NEED_MODEL:
-        raise ConfigurationError(
-            f"baseline {name} needs a language model: --set model=openai:NAME "
-            "(and base_url=URL, for a server of your own)"
-        )

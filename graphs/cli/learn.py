@@ -139,9 +139,8 @@ def _ask(context: Any, env: Any, questions: list[Labelled]) -> list[Row]:
     """Ask questions; return whether each answer is right, and by what evidence."""
     from triplewise.graphs.build import build_graph
     from triplewise.nodes.state import State
-    from triplewise.tools.core.overlap import best_overlap
     from triplewise.tools.learning.calibration import Row
-    from triplewise.tools.learning.exploration import short_answers
+    from triplewise.tools.learning.exploration import agreements
 
     graph: Any = build_graph()
     asked = context.changed(kg=env.kg, seeds=context.seeds or "none", min_confidence=0.0, cascade=None)
@@ -153,9 +152,8 @@ def _ask(context: Any, env: Any, questions: list[Labelled]) -> list[Row]:
             state = State.model_validate(values)
             answer, reading = state.answer, state.followed
             assert answer is not None, "a run that ends has an answer"
-            ids = [short_answers(env.kg, answers) for answers in gold]
             # Yes-or-no answers may stand in words.
-            f1 = max(best_overlap(answer.values, ids).f1, best_overlap(answer.labels, gold, "names").f1)
+            f1 = max(one.f1 for one in agreements(env.kg, answer.values, answer.labels, gold))
             features = reading.features if reading is not None and answer.values else {}
             rows.append(Row(str(context.kg), question, f1 == 1.0 and any(gold), features, any(gold)))
             report("asking", len(rows), len(questions))

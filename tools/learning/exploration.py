@@ -8,14 +8,14 @@ best is kept by recall plus F1, since recall alone (equation 6) prefers paths th
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import json_lines
-from triplewise.tools.core.overlap import overlap
+from triplewise.tools.core.overlap import Overlap, best_overlap
 from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
@@ -79,15 +79,19 @@ def short_answers(kg: KnowledgeGraph, answers: Sequence[str]) -> list[str]:
     return [kg.profile.short(IRI(a)) if a.startswith(("http://", "https://")) else a for a in answers]
 
 
+def agreements(
+    kg: KnowledgeGraph, values: Sequence[str], labels: Sequence[str], golds: Iterable[Sequence[str]]
+) -> tuple[Overlap, Overlap]:
+    """Return how answers agree with the best set of gold answers: as ids or literals, and by their names."""
+    sets = [short_answers(kg, gold) for gold in golds]
+    return best_overlap(values, sets), best_overlap(labels, sets, "names")
+
+
 def rewarded(
     kg: KnowledgeGraph, attempt: Trajectory, values: Sequence[str], labels: Sequence[str]
 ) -> Trajectory:
-    """Return an attempt with its answers (ids or literals, and their names) and their recall (equation 6).
-
-    They are compared as ids or as names, whichever agree better with gold.
-    """
-    gold = short_answers(kg, attempt.answers)
-    by_id, by_name = overlap(values, gold), overlap(labels, gold, "names")
+    """Return an attempt with its answers and their recall (equation 6), as ids or names: what agrees best."""
+    by_id, by_name = agreements(kg, values, labels, [attempt.answers])
     best, predicted = (by_name, labels) if by_name.f1 > by_id.f1 else (by_id, values)
     return replace(attempt, predicted=tuple(predicted), reward=best.recall, f1=best.f1)
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.film_library import film_context
 from tests.support.openai_server import OpenAIServer
-from triplewise.evals.baselines import check_model, find_system
+from triplewise.evals.baselines import find_system
+from triplewise.evals.solver import agent
 from triplewise.graphs import build_graph
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Answer
@@ -144,7 +145,6 @@ def test_without_a_model_they_say_what_they_need(tmp_path: Path, name: str) -> N
     context = film_context(tmp_path)
     with pytest.raises(ConfigurationError, match="this baseline needs a language model"):
         run(name, "What?", context)
-    with pytest.raises(ConfigurationError, match=f"baseline {name} needs a language model: --set model"):
-        check_model(name, context)
-    check_model("react", context)
-    check_model("agent", context)
+    with pytest.raises(ConfigurationError, match=f"baseline {name} needs a language model; name one"):
+        agent(name)
+    agent("react")
