@@ -1,4 +1,4 @@
-"""`triplewise eval`: run a benchmark or a grid, make reports of logs, list tasks."""
+"""`triplewise eval`: run a benchmark or a grid, make reports of logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from triplewise.evals.baselines import BASELINES
 from triplewise.evals.grids.grid import EMBEDDED, Cell, Grid, Outcome, cells_of, load_grid, run_grid, shipped
 from triplewise.evals.logs import read_logs
 from triplewise.evals.report import tables
-from triplewise.evals.tasks import TASKS, describe
+from triplewise.evals.tasks import TASKS
 from triplewise.graphs.commands import argument, command, flag, option, with_default
 from triplewise.graphs.console import Json, columns, echo_json, out, say
 from triplewise.graphs.page import check_place
@@ -144,23 +144,6 @@ def report(
     with writing(markdown):
         markdown.write_text(text, encoding="utf-8")
     return say(f"written: {markdown}")
-
-
-@command(app, "tasks")
-def list_tasks(as_json: Json = False) -> None:
-    """List the benchmarks: questions, graph, and which share of them the graph can answer; --json has all.
-
-    Observed are those answerable without the facts that were made from gold answers.
-    """
-    tasks = [describe(task) for task in TASKS]
-    if as_json:
-        return echo_json(tasks)
-    rows = []
-    for task in tasks:
-        for which, asked in task["asked"].items():
-            counts = ", ".join(f"{count:,} {key}" for key, count in asked.items())
-            rows.append((f"{task['name']} {which}".strip(), f"{counts}\n{task['title']}; {task['graph']}"))
-    return out().print(columns(("task", "what it asks, over what"), rows, whole=True))
 
 
 @command(app)

@@ -21,8 +21,6 @@ from triplewise.tools.kg.open import FORMAT, open_kg, read_manifest
 from triplewise.tools.kg.protocol import KnowledgeGraph
 
 DATA_VARIABLE = "TRIPLEWISE_DATA"  # the environment variable that names the folder with the benchmarks
-AGENT: Mapping[str, Any] = {"model": "embedded", "settings": None, "phases": None}
-"""The parameters of every task that say which agent is tested, besides `preset`, with their defaults."""
 
 
 class DataFile(NamedTuple):
@@ -89,7 +87,8 @@ class Benchmark(NamedTuple):
     @property
     def defaults(self) -> dict[str, Any]:
         """All parameters of the task with their defaults, its own first."""
-        return {**self.parameters, "n": 1_000, "sample_seed": 0, "preset": self.preset, **AGENT}
+        system = {"preset": self.preset, "model": "embedded", "settings": None, "phases": None}
+        return {**self.parameters, "n": 1_000, "sample_seed": 0, **system}
 
 
 class Catalog(NamedTuple):

@@ -25,7 +25,7 @@ from platformdirs import user_cache_path
 
 from triplewise.evals import data, scorers
 from triplewise.evals.baselines import find_system
-from triplewise.evals.data import AGENT, Benchmark, DataFile, LoadedKG, catalog, read_records
+from triplewise.evals.data import Benchmark, DataFile, LoadedKG, catalog, read_records
 from triplewise.evals.scorers import GOLD_NAMES
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import entities_of, seeds_of
@@ -37,7 +37,7 @@ from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.learning.exploration import short_answers
 from triplewise.tools.linking.linker import without_brackets
 
-__all__ = ["TASKS", "Question", "describe", "own_task"]
+__all__ = ["TASKS", "Question", "own_task"]
 
 WIKISQL_TABLES = "wikisql/tables.jsonl.gz"
 DEV_PERCENT = 40  # share of WikiSQL's tables that are `dev`
@@ -47,7 +47,6 @@ PACKAGES = (
 )  # fmt: skip
 """Packages whose version can change a figure."""
 ROOT = Path(__file__).resolve().parent.parent
-OWN_TABLES = "each question's own table, as a SQLite file"  # what WikiSQL is asked of, in place of a graph
 
 
 class Question(NamedTuple):
@@ -82,7 +81,7 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
         profile = str(settings.get("profile") or "as found")
         kg = LoadedKG(str(settings["kg"]), profile, f"the user's own graph {settings['kg']}", False)
     elif not kg_name:
-        kg = LoadedKG("", "", OWN_TABLES, False)
+        kg = LoadedKG("", "", "each question's own table, as a SQLite file", False)
     else:
         left_out = "" if options.get("gold_derived", True) else "gold_derived"
         parts = [part for part in data.graph(kg_name).facts if part != left_out]
@@ -384,20 +383,3 @@ def task_function(of: Benchmark) -> Callable[..., Task]:
 
 
 TASKS: Mapping[str, Callable[..., Task]] = {n: task_function(of) for n, of in catalog().benchmarks.items()}
-
-
-def describe(name: str) -> dict[str, Any]:
-    """Return all of one task, as plain JSON; it stands in the catalog, so that no data is read."""
-    of = data.benchmark(name)
-    kg = data.graph(of.graph.format(**of.defaults)) if of.graph else None
-    shown = ("name", "title", "version", "about", "note", "licence", "published", "citation")
-    return {
-        **{key: getattr(of, key) for key in shown},
-        "asked": {which: dict(asked) for which, asked in of.counts.items()},
-        "answerable_if": of.answerable_if,
-        "graph": kg.title if kg else OWN_TABLES,
-        "system": of.preset,
-        "parameters": {key: value for key, value in of.defaults.items() if key not in AGENT},
-        "keys": list(of.keys),
-        "files": [*of.files, *of.seeds],
-    }

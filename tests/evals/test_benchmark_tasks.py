@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
-from typer.testing import CliRunner
 
 from tests.support.opened import close_all
 from triplewise.evals import (
@@ -33,10 +32,9 @@ from triplewise.evals import (
     wikiwebquestions,
     zeroshot_re,
 )
-from triplewise.evals.command import app
 from triplewise.evals.data import benchmark, catalog
 from triplewise.evals.evaluation import crashes, folder_of, run, scores_of
-from triplewise.evals.tasks import TASKS, describe
+from triplewise.evals.tasks import TASKS
 from triplewise.evals.training import entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import packaged
@@ -369,19 +367,12 @@ def test_what_was_judged_once_is_what_the_catalog_counts() -> None:
         assert (sum(c["observed"] for c in counts), sum(c["answerable"] for c in counts)) == (observed, all_)
 
 
-def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRIPLEWISE_DATA", raising=False)
+def test_tasks_are_made_of_the_catalog_without_data() -> None:
     assert sorted(TASKS) == sorted(catalog().benchmarks)
-    for name in TASKS:
-        info = describe(name)
-        assert all(info[key] for key in ("asked", "answerable_if", "licence", "citation", "published"))
-        assert all(0 <= asked["answerable"] <= asked["questions"] for asked in info["asked"].values())
-    found = describe("metaqa")
-    assert (found["asked"]["hops=2"]["questions"], found["parameters"]["seeds"]) == (13_872, True)
-    listed = CliRunner().invoke(app, ["tasks", "--json"])
-    assert listed.exit_code == 0, listed.output
-    assert [info["name"] for info in json.loads(listed.stdout)] == list(TASKS)
-    assert "863 questions, 644 answerable, 0 observed" in CliRunner().invoke(app, ["tasks"]).stdout
+    for of in catalog().benchmarks.values():
+        assert all((of.counts, of.answerable_if, of.licence, of.citation, of.published))
+        assert all(0 <= asked["answerable"] <= asked["questions"] for asked in of.counts.values())
+    assert benchmark("metaqa").counts["hops=2"]["questions"] == 13_872
 
 
 @pytest.mark.skipif(not os.environ.get("TRIPLEWISE_DATA"), reason="TRIPLEWISE_DATA is not set")
