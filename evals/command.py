@@ -21,7 +21,7 @@ from triplewise.evals.logs import read_logs
 from triplewise.evals.report import tables
 from triplewise.evals.tasks import TASKS
 from triplewise.graphs.commands import argument, command, flag, option, with_default
-from triplewise.graphs.console import Json, columns, echo_json, out, say
+from triplewise.graphs.console import columns, out, say
 from triplewise.graphs.page import check_place
 from triplewise.tools.core.files import writing
 
@@ -76,9 +76,8 @@ def run_task(
     system: str | None = option(
         "NAME", f"Preset, or baseline: {', '.join(BASELINES)}.", None, "--system", "--preset"
     ),
-    as_json: Json = False,
 ) -> None:
-    """Run a benchmark and print its scores. The log opens with `inspect view`.
+    """Run a benchmark and print its scores. The log opens with `inspect view`, `inspect log dump` has all.
 
     Examples:
         triplewise eval trex --set observe_depth=1 --set reflect=random
@@ -89,20 +88,15 @@ def run_task(
     given = options.given() | {name: value for name, value in named.items() if value is not None}
     log = evaluation.run(
         evaluation.make_task(task, given), jobs=options.jobs, log_dir=options.log_dir,
-        display="none" if as_json else _display(), notify=say,
+        display=_display(), notify=say,
     )  # fmt: skip
     if log.status != "success":
         reason = log.error.message if log.error else log.status
         say(f"the evaluation failed ({reason}); {evaluation.RESUME}", "error")
         raise typer.Exit(FAILED)
     failed, path = evaluation.crashes(log), evaluation.log_path(log)
-    if as_json:
-        of = {"task": log.eval.task, "version": log.eval.task_version, "arguments": log.eval.task_args}
-        found = {"scores": evaluation.scores_of(log), "crashes": dict(failed), "status": log.status}
-        echo_json({**of, "about": log.eval.metadata, **found, "log": log.location})
-    else:
-        wide_console().print(Markdown(tables.markdown(read_logs([path]))))
-        out().print(f"log: {path}", soft_wrap=True)
+    wide_console().print(Markdown(tables.markdown(read_logs([path]))))
+    out().print(f"log: {path}", soft_wrap=True)
     if failed:
         name, error = failed[0]
         crashed = f"{len(failed)} questions crashed and count as wrong (first {name}: {error})"
