@@ -41,8 +41,6 @@ class LocalKG(KnowledgeGraph):
     `DataError` in whatever reads it.
     """
 
-    path_seconds = 1.0  # nobody waits longer for what lies in this process, and a cut search says so
-
     def __init__(
         self,
         store: ox.Store,

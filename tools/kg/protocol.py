@@ -6,7 +6,6 @@ Every call has a time-out and a row cap and says which outcome happened. Queries
 from __future__ import annotations
 
 import copy
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -211,7 +210,6 @@ class KnowledgeGraph:
         is_local: whether it runs on this machine: it may change at any time, and asking costs little.
         cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
         deadline: of the run that this is a session of; no call takes longer.
-        path_seconds: that a search for paths may take where none are named.
         meter: counts the queries that reach the store by way of this object.
     """
 
@@ -222,7 +220,6 @@ class KnowledgeGraph:
     members: Mapping[str, KnowledgeGraph] = {}
     cache_dirs: tuple[FilePath, ...] = ()
     deadline: Deadline | None = None
-    path_seconds = math.inf
 
     def __init__(self, profile: Profile, name: str, index: LabelIndex | None = None) -> None:
         self.profile, self.name, self.index, self.meter = profile, name, index, Meter()
@@ -436,8 +433,7 @@ class Layer(KnowledgeGraph):
     def __init__(self, origin: KnowledgeGraph, index: LabelIndex | None = None) -> None:
         super().__init__(origin.profile, origin.name, origin.index if index is None else index)
         self.origin, self.timeout, self.limit = origin, origin.timeout, origin.limit
-        self.cache_dirs, self.is_remote = origin.cache_dirs, origin.is_remote
-        self.meter, self.path_seconds = origin.meter, origin.path_seconds
+        self.cache_dirs, self.is_remote, self.meter = origin.cache_dirs, origin.is_remote, origin.meter
 
     def session(self, **settings: Any) -> Self:
         """The same over a session of the KG below, which counts and remembers."""

@@ -68,8 +68,6 @@ class OverlaidKG(protocol.Layer):
 class LocalOverlay(OverlaidKG):
     """Facts over a store in this process: a named graph of a copy of the store."""
 
-    query = KnowledgeGraph.query
-
     def __init__(self, origin: KnowledgeGraph, facts: Sequence[ExtractedFact]) -> None:
         super().__init__(origin, facts)
         base = protocol.base_of(origin)

@@ -69,7 +69,7 @@ def test_all_simple_paths_or_the_first_of_them(
     allowed = {t for t in every if not profile.excludes(t.relation)}
     expected = brute_force(allowed, e(0), node(target), hops)
     kg = LocalKG(store_of(every), profile, "t")
-    kg.path_seconds = 60.0
+    kg.is_remote = True  # which is waited for
     paths = find_paths(kg, e(0), node(target), hops, limit)
     assert len(paths.paths) == min(limit, len(expected))
     assert [len(p) for p in paths.paths] == [len(p) for p in expected[:limit]]
