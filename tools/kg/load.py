@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal as OneOf
 
@@ -108,15 +107,15 @@ def load_kg(
         reader = GraphReader(shape, on_error, progress)
         store = ox.Store(str(folder / STORE))
         store.bulk_extend(reader.facts(paths, shape))
-        reader.tell("finding out the shape of the graph")
+        reader.tell("finding out the shape of the graph", 0, None)
         used = shape or infer_profile(store, reader.prefixes)
         if tables:
             store.bulk_extend(reader.labels(tables, used))
-        reader.tell("optimising")
+        reader.tell("optimising", 0, None)
         store.optimize()
         store.flush()
-        report = partial(reader.tell, "indexing labels")
-        names = build_label_index(folder, rdf.store_names(store, used, reader), report)
+        every = rdf.store_names(store, used, reader)
+        names = build_label_index(folder, every, lambda done: reader.tell("indexing labels", done, None))
         used.dump(folder / PROFILE)
         triples, seconds = len(store), time.perf_counter() - start
         del store  # its files are whole once it is closed

@@ -129,7 +129,8 @@ class GraphReader:
     def __init__(
         self, profile: Profile | None = None, on_error: OnError = "stop", progress: Progress | None = None
     ) -> None:
-        self._on_error, self._progress = on_error, progress
+        self._on_error = on_error
+        self.tell: Progress = progress or (lambda stage, done, total: None)
         self._type_predicates = {RDF + "type", *(profile.type_predicates if profile is not None else ())}
         self.triples = self.broken_count = self.datatypes = 0
         self.broken: list[Broken] = []
@@ -171,11 +172,6 @@ class GraphReader:
                     for predicate, values in zip(kinds, (fields[1:2], fields[2:3], aliases), strict=True):
                         for value in filter(None, values):
                             yield ox.Quad(node, predicate, ox.Literal(value, language=profile.language))
-
-    def tell(self, stage: str, done: int = 0, total: int | None = None) -> None:
-        """Report a stage, and its length where that is known."""
-        if self._progress is not None:
-            self._progress(stage, done, total)
 
     def count(self, quad: ox.Quad, stream: Stream | None = None) -> ox.Quad:
         """Take account of a fact, which comes from a stream."""
