@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
@@ -181,13 +182,12 @@ class LRUCache(OrderedDict[K, V]):
 
     def get(self, key: K, default: V | None = None) -> V | None:  # type: ignore[override]
         """The value of a key, else the default."""
-        with self._lock:
-            if key in self:
-                self.move_to_end(key)
-            return super().get(key, default)
+        with self._lock, suppress(KeyError):
+            self.move_to_end(key)
+        return super().get(key, default)
 
     def __setitem__(self, key: K, value: V) -> None:
-        with self._lock:
+        with self._lock, suppress(KeyError):  # another thread may empty it meanwhile
             super().__setitem__(key, value)
             self.move_to_end(key)
             if len(self) > self._size:
