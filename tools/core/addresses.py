@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
@@ -90,8 +90,12 @@ def login_headers(url: str) -> dict[str, str]:
     a line, sent too), with the host in capitals, `_` for its dots and the colon of its port, `__` for its
     hyphens.
     """
-    lines = next((value.splitlines() for _, value in _variables(url, "HEADERS")), [])
-    headers = _login(url) | read_headers(lines)
+    headers, lines = _login(url), next((value.splitlines() for _, value in _variables(url, "HEADERS")), [])
+    for line in filter(None, lines):
+        match = re.fullmatch(r"([\w!#$%&'*+.^`|~-]+):[ \t]*([\x20-\x7e]+)", line, re.ASCII)
+        if match is None:
+            raise ConfigurationError("a header needs the form 'Name: value', e.g. 'X-Api-Key: a1b2'")
+        headers[match[1]] = match[2]
     remember(*headers.values(), *(value.partition(" ")[2] for value in headers.values()))
     return headers
 
@@ -107,17 +111,6 @@ def _login(url: str) -> dict[str, str]:
             raise ConfigurationError(f"{name} has characters that no token has; copy it again")
         return {"Authorization": f"Bearer {value}"}
     return {}
-
-
-def read_headers(lines: Iterable[str]) -> dict[str, str]:
-    """Return headers from lines `Name: value`. Raises `ConfigurationError`, which shows none, on others."""
-    headers = {}
-    for line in filter(None, lines):
-        match = re.fullmatch(r"([\w!#$%&'*+.^`|~-]+):[ \t]*([\x20-\x7e]+)", line, re.ASCII)
-        if match is None:
-            raise ConfigurationError("a header needs the form 'Name: value', e.g. 'X-Api-Key: a1b2'")
-        headers[match[1]] = match[2]
-    return headers
 
 
 def _variables(url: str, *endings: str) -> Iterator[tuple[str, str]]:
