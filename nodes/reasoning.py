@@ -140,11 +140,11 @@ def ranker(question: str, env: Environment) -> Ranker:
         ranked = rank_relations(
             question,
             [(n, texts[n].label) for n in names],
-            method=context.ranking,
-            encoder=env.ranking_encoder,
-            cut=context.relation_cut,
-            shuffle_seed=context.shuffle_seed,
-            kg=kg,
+            env.ranking_encoder,
+            context.relation_cut,
+            context.shuffle_seed,
+            kg,
+            context.ranking == "hybrid",
         )
         return [n for n in ranked if n in forward], [n for n in ranked if n in backward]
 

@@ -67,9 +67,9 @@ def rank_names(question: str, named: Sequence[tuple[str, str]], env: Environment
     """Return the ids of the `SHOWN_TABLES` (id, text) pairs most similar to the question, best first."""
     if len(named) < 2:
         return [name for name, _ in named]
-    method = "none" if env.context.ranking == "openai" else env.context.ranking
-    encoder = None if method == "none" else env.encoder
-    return rank_relations(question, list(named), method=method, encoder=encoder, cut=SHOWN_TABLES)
+    ranking = env.context.ranking
+    encoder = None if ranking in ("none", "openai") else env.encoder
+    return rank_relations(question, named, encoder, SHOWN_TABLES, is_hybrid=ranking == "hybrid")
 
 
 def table_lines(question: str, env: Environment) -> list[str]:

@@ -166,7 +166,7 @@ class Binder:
         found = [(*s, 0) for s in sides if norm in map(normalise, (short(s[0]), labels[short(s[0])]))]
         if not found and sides:
             named = [(str(i), labels[short(r)]) for i, (r, _) in enumerate(sides)]
-            ranked = rank_relations(name, named, "hybrid", self.encoder, BEAM, kg=kg)
+            ranked = rank_relations(name, named, self.encoder, BEAM, kg=kg, is_hybrid=True)
             found = [(*sides[int(i)], rank) for rank, i in enumerate(ranked)]
         for iri, outgoing, rank in found:
             as_drafted = outgoing == (near == start)

@@ -129,8 +129,8 @@ def search_relations(state: State, env: Environment) -> Update:
         read = [(texts[short(step.relation)], step.forward) for step in steps]
         named = [(str(i), t.label if out else t.inverse or t.label) for i, (t, out) in enumerate(read)]
         ranked = rank_relations(
-            state.question, named, context.ranking, env.ranking_encoder, context.relation_cut,
-            context.shuffle_seed, kg,
+            state.question, named, env.ranking_encoder, context.relation_cut, context.shuffle_seed, kg,
+            context.ranking == "hybrid",
         )  # fmt: skip
         options = [Path(end, ahead=steps[int(i)]) for i in ranked]
         scores = _scores(state, env, "relations", path, path_lines(kg, options), width, notes)

@@ -16,7 +16,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import Literal, Term
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import RelationText
@@ -26,9 +25,6 @@ from triplewise.tools.retrieval.encoder import Encoder, static_vectors, vectors_
 
 T = TypeVar("T")
 CUT = 40  # Relations that the paper keeps
-DEFAULT = "sentence-transformers"
-"""The paper's best strategy on two of its three benchmarks (table 7), and the one that needs no server."""
-METHODS = ("none", "hybrid", DEFAULT, "openai")  # The strategies of table 7; `openai` is the paper's own
 Pair = tuple[str, str]
 """The texts of a relation and a tail."""
 ROUNDS, COLD_ROUNDS = (2,) * 4, (10,) * 7
@@ -71,35 +67,26 @@ def fuse(rankings: Sequence[np.ndarray]) -> np.ndarray:
 def rank_relations(
     question: str,
     relations: Sequence[tuple[str, str]],
-    method: str = DEFAULT,
-    encoder: Encoder | None = None,
+    encoder: Encoder | None,
     cut: int = CUT,
     shuffle_seed: int | None = None,
     kg: KnowledgeGraph | None = None,
+    is_hybrid: bool = False,
 ) -> list[str]:
     """Ids of the `cut` relations (id and text) that fit the question best; equal ones in the order given.
 
     Args:
-        method: `none` (the order given), `sentence-transformers` (cosine of the encoder's vectors), `openai`
-            (the same, with an encoder that asks an embedding server) or `hybrid` (BM25 and vectors, fused).
+        encoder: whose cosines rank them, of a server in the paper's own strategy; None: the order given.
         shuffle_seed: shuffles what is kept, as the paper does so that order hints at nothing.
-        kg: whose store keeps the vectors of relation texts.
-
-    Raises `ConfigurationError` on an unknown method, or where there is no encoder for one that needs it.
+        kg: whose store keeps the vectors of relation texts. is_hybrid: BM25 and vectors, fused.
     """
-    if method not in METHODS:
-        raise ConfigurationError.unknown("relation ranking", method, METHODS)
     ids, texts = [id_ for id_, _ in relations], [text for _, text in relations]
     scores = np.zeros(len(texts))
-    if texts and method != "none":
-        if encoder is None:
-            raise ConfigurationError(
-                f"relation ranking {method!r} needs an encoder; pass one, or choose method 'none'"
-            )
+    if texts and encoder is not None:
         query = encoder.encode([question])[0]
         vectors = vectors_of(kg, encoder).vectors(texts, encoder) if kg is not None else encoder.encode(texts)
         scores = vectors @ query
-        if method == "hybrid":
+        if is_hybrid:
             import bm25s
 
             words = bm25s.tokenize([question, *texts], stopwords=[], return_ids=False, show_progress=False)

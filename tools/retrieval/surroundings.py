@@ -67,7 +67,7 @@ def closest_relations(
     shorts = {kg.profile.short(r): r for r, _ in sides}
     texts = relation_texts(kg, shorts)
     named = [(short, texts[short].label) for short in shorts]
-    ranked = rank_relations(question, named, encoder=encoder, cut=most, kg=kg)
+    ranked = rank_relations(question, named, encoder, most, kg=kg)
     place = {shorts[short]: i for i, short in enumerate(ranked)}
     return sorted((s for s in sides if s[0] in place), key=lambda s: place[s[0]])[:most]
 

@@ -14,6 +14,7 @@ from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.relations import Relation, number
 from triplewise.tools.parsing.vocabulary import Vocabulary
+from triplewise.tools.retrieval.encoder import open_encoder
 
 EX = "http://ex.org/"
 FB, NAME = "http://rdf.freebase.com/ns/", "http://www.w3.org/2000/01/rdf-schema#label"
@@ -54,7 +55,7 @@ def index_of(turtle: str, folder: Path) -> GraphIndex:
     kg = open_kg(folder / "graph.ttl")
     facts = whole_facts(kg)
     assert facts is not None
-    return GraphIndex(facts, kg)
+    return GraphIndex(facts, kg, open_encoder())
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ def test_a_nameless_node_beside_named_ones_is_an_end_of_its_relation(tmp_path: P
     ]
     (tmp_path / "films.ttl").write_text("\n".join(turtle), encoding="utf-8")
     kg = open_kg(tmp_path / "films.ttl", profile="freebase")
-    index = GraphIndex(whole_facts(kg) or (), kg)
+    index = GraphIndex(whole_facts(kg) or (), kg, open_encoder())
     director = next(r for r in index.rels if r.path == ((IRI(FB + "director"), True),))
     assert index.numbers_of[IRI(FB + "m.99")] in director.objects
 

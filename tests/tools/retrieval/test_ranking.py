@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg import open_kg
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import rank_relations
@@ -35,20 +34,20 @@ class _Letters(Encoder):
 
 
 def test_hybrid_uses_common_words_too() -> None:
-    assert rank_relations("which director made it", RELATIONS, "hybrid", _Letters())[0] == "P57"
+    assert rank_relations("which director made it", RELATIONS, _Letters(), is_hybrid=True)[0] == "P57"
     symbols = [("P1", "?"), ("P2", "!")]
-    assert rank_relations("which director made it", symbols, "hybrid", _Letters()) == ["P1", "P2"]
+    assert rank_relations("which director made it", symbols, _Letters(), is_hybrid=True) == ["P1", "P2"]
 
 
-@pytest.mark.parametrize("method", ["sentence-transformers", "hybrid", "openai"])
+@pytest.mark.parametrize("is_hybrid", [False, True])
 def test_vectors_of_relations_may_come_from_a_store(
-    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_hybrid: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "facts.txt").write_text("a|likes|b\n")
     encoder, kg = _Letters(), open_kg(tmp_path / "facts.txt")
-    kept = rank_relations("who was the director", RELATIONS, method, encoder, kg=kg)
-    assert kept == rank_relations("who was the director", RELATIONS, method, encoder)
+    kept = rank_relations("who was the director", RELATIONS, encoder, kg=kg, is_hybrid=is_hybrid)
+    assert kept == rank_relations("who was the director", RELATIONS, encoder, is_hybrid=is_hybrid)
     assert vectors_of(kg, encoder).find([text for _, text in RELATIONS])[0].all()
 
 
@@ -62,20 +61,13 @@ def test_shuffling_happens_after_the_cut_and_repeats() -> None:
     assert shuffled == rank_relations("aaa", relations, encoder=_Letters(), shuffle_seed=7)
 
 
-def test_mistakes_name_the_remedy() -> None:
-    with pytest.raises(ConfigurationError, match="hybrid, none, openai, sentence-transformers"):
-        rank_relations("q", RELATIONS, "best")
-    with pytest.raises(ConfigurationError, match="needs an encoder"):
-        rank_relations("q", RELATIONS, "sentence-transformers")
-
-
 @given(
     st.lists(st.text("abc ", max_size=8), max_size=50),
-    st.sampled_from(["none", "sentence-transformers", "hybrid"]),
+    st.sampled_from([None, _Letters()]),
     st.integers(0, 60),
 )
-def test_keeps_the_right_number_once_each(texts: list[str], method: str, cut: int) -> None:
-    kept = rank_relations("a b", [(str(i), t) for i, t in enumerate(texts)], method, _Letters(), cut)
+def test_keeps_the_right_number_once_each(texts: list[str], encoder: _Letters | None, cut: int) -> None:
+    kept = rank_relations("a b", [(str(i), t) for i, t in enumerate(texts)], encoder, cut)
     assert len(kept) == len(set(kept)) == min(cut, len(texts))
-    if method == "none":
+    if encoder is None:
         assert kept == [str(i) for i in range(len(kept))], "the order given"
