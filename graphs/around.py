@@ -25,7 +25,7 @@ from triplewise.tools.core.taught import keep
 from triplewise.tools.core.terms import IRI, Literal, whole_number
 from triplewise.tools.kg import KnowledgeGraph, vocabulary
 from triplewise.tools.kg.protocol import Deadline
-from triplewise.tools.language.lexicon import lexicon
+from triplewise.tools.language.lexicon import word_list
 from triplewise.tools.linking.linker import exists, link
 from triplewise.tools.linking.search import Match, node_types, search_kg
 from triplewise.tools.parsing.follow_up import leans
@@ -139,7 +139,7 @@ class ServedGraph:
         rest = state.question
         for entity in state.linked:
             rest = rest.replace(entity.mention, " ")
-        content = " ".join(w for w in re.findall(r"\w+", rest) if w.lower() not in lexicon().stop)
+        content = " ".join(w for w in re.findall(r"\w+", rest) if w.lower() not in word_list("stop"))
         uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
         named = " ".join(entity.mention for entity in state.linked).split()
         lost = answer.unaccounted or uncovered or (content.split() if answer.status == "not_found" else ())

@@ -25,7 +25,7 @@ from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError, did_you_mean
 from triplewise.tools.core.files import YamlDocument, packaged
-from triplewise.tools.language.lexicon import lexicon, root, word_list
+from triplewise.tools.language.lexicon import lexicon, root, section, word_list
 from triplewise.tools.language.text import split_name, tokens
 
 _VARIABLE = re.compile(r"\?\w+")
@@ -67,7 +67,7 @@ def situation(
     args = tuple(unquoted(argument) for argument in feedback.arguments)
     candidates = list(dict.fromkeys((*memory.bound, *memory.linked)))
     call = Call(feedback.action, feedback.arguments).text() if feedback.action else ""
-    asking = asking_words(question, memory.linked.values(), mentions)
+    asking, numbers = asking_words(question, memory.linked.values(), mentions), section("numbers")
     return {
         "feedback": feedback,
         "memory": memory,
@@ -76,7 +76,7 @@ def situation(
         "question": question,
         "wanted": wanted_kind(question, memory.linked.values(), mentions) if question else "",
         "extreme": extreme_of(asking),
-        "numbers": [n for w in asking if (n := w if w.isdecimal() else lexicon().numbers.get(w)) is not None],
+        "numbers": [n for w in asking if (n := w if w.isdecimal() else numbers.get(w)) is not None],
         # A run may also end with an answer that was doubted when it was set, and set again nevertheless.
         "insisted": call in memory.doubted
         or (feedback.finished and memory.last in memory.doubted and memory.last.startswith("set_answer(")),
@@ -263,7 +263,7 @@ def _as_answers(context: Context, variables: Sequence[str]) -> list[str]:
         types, named = re.findall(rf"add_type\({name}, (.+)\)", program), f"add_fact\\(.+, (.+), {name}\\)"
         texts = [variables[place], *types, *re.findall(named, program)]
         words = {root(w) for t in texts for w in tokens(split_name(re.split("[/#:.?]", t.strip("<>"))[-1]))}
-        first = next((i for i, word in enumerate(asked) if word in words - lexicon().stop), len(asked))
+        first = next((i for i, word in enumerate(asked) if word in words - word_list("stop")), len(asked))
         is_count, is_extreme = (re.search(f"add_{way}{name}\\)", program) for way in (r"count\(.*", r"m..\("))
         return (
             not is_count,

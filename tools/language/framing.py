@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from triplewise.tools.language.lexicon import lexicon, section, word_list
+from triplewise.tools.language.lexicon import section, word_list
 from triplewise.tools.language.text import tokenise, tokens
 
 _SENTENCE = re.compile(r"(?:(?<=[^\W\d_]{4})|(?<=\d))[.:]\s+|[;!?]+\s+")
@@ -35,13 +35,13 @@ def asked_part(text: str) -> Asked:
     else:
         unframed = [(part, _without_frame(part)) for part in sentences]
         cores = [core for part, core in unframed if core != part or asks(part)]
-    content = [word for core in cores for word in tokens(core) if word not in lexicon().stop]
+    content = [word for core in cores for word in tokens(core) if word not in word_list("stop")]
     if len(list(filter(None, cores))) != 1 or not content:
         return Asked(text)
     core = next(filter(None, cores))
-    framing = lexicon().stop.union(*(section("framing")[name].split() for name in ("words", "asks")))
+    framing = word_list("stop").union(*(section("framing")[name].split() for name in ("words", "asks")))
     context = frozenset(word for part in sentences for word in tokens(part)) - framing - {*tokens(core)}
-    leans = not (lexicon().pronouns - {"that", "this"}).isdisjoint(tokens(core))
+    leans = not (word_list("pronouns") - {"that", "this"}).isdisjoint(tokens(core))
     return Asked(text) if context and leans else Asked(core, context)
 
 

@@ -31,29 +31,13 @@ class Adjective:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """The parts of `lexicon.yaml` that the parser reads; the file says what each is for."""
+    """The parts of `lexicon.yaml` that are used in another form; the file says what each is for."""
 
-    stop: frozenset[str]
-    weak: frozenset[str]
-    yes_or_no: frozenset[str]
-    auxiliaries: frozenset[str]
-    prepositions: frozenset[str]
-    pronouns: frozenset[str]
-    others: frozenset[str]
-    partitives: frozenset[str]
     units: Mapping[str, str]  # a form of a unit -> the unit
-    counting: tuple[str, ...]
     kinds: Mapping[str, tuple[str, ...]]
     operators: Mapping[tuple[str, ...], str]  # the words of an operator -> its name in the file
-    superlatives: Mapping[str, str]
-    comparatives: Mapping[str, str]
-    no_superlatives: frozenset[str]
     adjectives: Mapping[str, Adjective]
     quantities: Mapping[str, tuple[str, ...]]
-    numbers: Mapping[str, float]
-    scales: Mapping[str, float]
-    ordinals: Mapping[str, int]
-    months: Mapping[str, int]
     lemmas: Mapping[str, str]  # a form of a word -> the word: `wrote` -> `write`
 
     @property
@@ -64,10 +48,11 @@ class Lexicon:
 
     def adjective_of(self, word: str, ending: str) -> str | None:
         """The adjective of a superlative (`est`), listed or not, or of a comparative (`er`); else None."""
-        irregular = self.superlatives if ending == "est" else self.comparatives
-        if word in irregular:
-            return irregular[word]
-        if not word.endswith(ending) or len(word) < len(ending) + 2 or word in self.no_superlatives:
+        irregular = section("irregular")
+        forms: Mapping[str, str] = irregular["superlatives" if ending == "est" else "comparatives"]
+        if word in forms:
+            return forms[word]
+        if not word.endswith(ending) or len(word) < len(ending) + 2 or word in irregular["none"].split():
             return None
         base = word[: -len(ending)]
         undoubled = base[:-1] if base[-1:] == base[-2:-1] else base
@@ -97,17 +82,9 @@ def word_list(name: str) -> frozenset[str]:
 @cache
 def lexicon() -> Lexicon:
     """The lexicon, read once."""
-    irregular, operators = section("irregular"), section("operators")
-    lists = "stop weak yes_or_no auxiliaries prepositions pronouns others partitives"
-    plain: dict[str, Any] = {name: word_list(name) for name in lists.split()}
     return Lexicon(
-        **plain | {name: section(name) for name in ("numbers", "scales", "ordinals", "months")},
-        counting=tuple(section("counting")),
         kinds={word: tuple(kinds.split()) for word, kinds in section("kinds").items()},
-        operators={tuple(text.split()): name for name, texts in operators.items() for text in texts},
-        superlatives=irregular["superlatives"],
-        comparatives=irregular["comparatives"],
-        no_superlatives=frozenset(irregular["none"].split()),
+        operators={tuple(text.split()): name for name, of in section("operators").items() for text in of},
         adjectives={word: _adjective(*entry) for word, entry in section("adjectives").items()},
         quantities={word: tuple(names.split()) for word, names in section("quantities").items()},
         units={form: unit for unit, forms in section("units").items() for form in (unit, *forms.split())},

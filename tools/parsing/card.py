@@ -22,7 +22,7 @@ from triplewise.tools.kg.infer import ENGINE_SPACES
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import find_classes, relation_texts, remembered
-from triplewise.tools.language.lexicon import lexicon
+from triplewise.tools.language.lexicon import lexicon, word_list
 from triplewise.tools.language.text import singular, tokenise, tokens
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.linking.search import classes_of
@@ -246,12 +246,12 @@ def named_classes(
 def nouns_of(question: str) -> Iterator[tuple[tuple[int, int], list[str]]]:
     """Give the runs of words that may name a class, the longest first: where each stands, and its words, the
     last in the singular."""
-    words, lex = tokenise(question), lexicon()
+    words = tokenise(question)
     for size in range(SPAN, 0, -1):
         for run in (words[first : first + size] for first in range(len(words) - size + 1)):
             noun = [token.word for token in run]
-            is_noun = lex.stop.isdisjoint(noun) and all(word[0].isalpha() for word in noun)
-            if is_noun and noun[-1] not in lex.partitives:
+            is_noun = word_list("stop").isdisjoint(noun) and all(word[0].isalpha() for word in noun)
+            if is_noun and noun[-1] not in word_list("partitives"):
                 yield (run[0].start, run[-1].end), [*noun[:-1], singular(noun[-1])]
 
 

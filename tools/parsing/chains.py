@@ -22,7 +22,7 @@ from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.language.lexicon import lexicon, root
+from triplewise.tools.language.lexicon import lexicon, root, word_list
 from triplewise.tools.language.text import singular
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.derivation import Category, Derivation, Features
@@ -95,7 +95,7 @@ class ChainGrower:
         operators = [a for a in question.anchors if a.category is Category.OPERATOR]
         used = {place for a in (*topics, *operators) for place in range(a.start, a.end)}
         self._sharing = {p for a in operators if a.kind == "same" for p in range(a.start, a.end)}
-        content = (p for p, word in enumerate(question.words) if word not in lexicon().stop)
+        content = (p for p, word in enumerate(question.words) if word not in word_list("stop"))
         self._places = [p for p in content if p not in used and not question.words[p].isdigit()]
         noun = question.focus.end - 1 if question.focus is not None else -1
         self._is_noun = np.array([place == noun for place in self._places], bool)

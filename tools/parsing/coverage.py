@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
-from triplewise.tools.language.lexicon import lexicon
+from triplewise.tools.language.lexicon import lexicon, section, word_list
 from triplewise.tools.parsing.similarity import similarities, thresholds_of
 from triplewise.tools.pyql.program import AnyOf, Fact, PyQL, Typed, all_facts
 from triplewise.tools.retrieval.encoder import Encoder
@@ -29,10 +29,10 @@ def coverage(words: Sequence[str], program: PyQL, kg: KnowledgeGraph, encoder: E
     known, least = lexicon(), thresholds_of(encoder).named
     compares = not all(isinstance(clause, Fact | Typed | AnyOf) for clause in program.clauses)
     near, uncovered = list[list[float]](), 0.0
-    for word in (word for word in dict.fromkeys(words) if word not in known.stop):
+    for word in (word for word in dict.fromkeys(words) if word not in word_list("stop")):
         near.append(similarities(kg, encoder, [*relations, *named], word))
         is_degree = any(known.adjective_of(word, ending) for ending in ("est", "er"))
-        is_compared = compares and (is_degree or word[0].isdigit() or word in known.numbers)
+        is_compared = compares and (is_degree or word[0].isdigit() or word in section("numbers"))
         uncovered += 0.0 if is_compared else max(0.0, 1.0 - max(near[-1], default=0.0) / least)
     best = [max((row[i] for row in near), default=0.0) for i in range(len(relations))]
     return {"uncovered": uncovered, "unlike": 1.0 - min(best, default=1.0)}

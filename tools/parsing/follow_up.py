@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.language.framing import asks
-from triplewise.tools.language.lexicon import lexicon, section
+from triplewise.tools.language.lexicon import lexicon, section, word_list
 from triplewise.tools.language.text import tokens
 from triplewise.tools.parsing import query as q
 from triplewise.tools.parsing.denotation import Denotation, denotation, members
@@ -58,7 +58,7 @@ def without_opening(message: str) -> tuple[str, float]:
     text = _opened(message)
     words, is_opened = tokens(text), text != message.strip()
     refers = _refers(words)
-    size = sum(word not in lexicon().stop for word in words)
+    size = sum(word not in word_list("stop") for word in words)
     if asks(text):
         own = 0.0 if not refers and size < 2 else 0.25 if is_opened else 1.0
     else:
@@ -76,7 +76,7 @@ def lacks(message: str) -> str | None:
     alone, None where it needs nothing."""
     words = tokens(_opened(message))
     reference = next((word for i, word in enumerate(words) if _kind(words, i) in NAMED), None)
-    return "" if reference is None and lexicon().stop.issuperset(words) else reference
+    return "" if reference is None and word_list("stop").issuperset(words) else reference
 
 
 def _opened(message: str) -> str:

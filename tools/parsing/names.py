@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from triplewise.tools.core.terms import Literal
-from triplewise.tools.language.lexicon import lexicon
+from triplewise.tools.language.lexicon import word_list
 from triplewise.tools.language.text import key, singular, split_name
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.derivation import Category, Features, f
@@ -42,7 +42,7 @@ class _Names:
 
     def __init__(self, question: Question) -> None:
         self._question, self._index = question, question.index
-        self._stop = lexicon().stop
+        self._stop = word_list("stop")
         self._spans = sorted(question.spans_up_to(LONGEST_NAME), key=lambda span: span[0] - span[1])
         self._hit, self._complete = set[Span](), set[Span]()
 
@@ -50,7 +50,7 @@ class _Names:
         """Entities that the caller names: where they are mentioned, at a pronoun, or at the first word."""
         question = self._question
         folded = question.text.casefold()
-        first = next((i for i, word in enumerate(question.words) if word in lexicon().pronouns), 0)
+        first = next((i for i, word in enumerate(question.words) if word in word_list("pronouns")), 0)
         for entity in linked:
             term = read_term(entity.id, self._index.profile)
             node = None if term is None else self._index.numbers_of.get(term)

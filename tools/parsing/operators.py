@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from triplewise.tools.language.lexicon import lexicon
+from triplewise.tools.language.lexicon import lexicon, section
 from triplewise.tools.parsing.derivation import Category, Operator, OperatorName, Similarity
 from triplewise.tools.parsing.query import Comparison
 from triplewise.tools.parsing.question import Question, Span
@@ -59,7 +59,7 @@ def _listed(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
 
 def is_number(word: str) -> bool:
     """Whether a word is a number, in digits or in full."""
-    return word[:1].isdigit() or word in lexicon().numbers
+    return word[:1].isdigit() or word in section("numbers")
 
 
 def _gradable(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
@@ -103,7 +103,7 @@ def _ordinal(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
     """The second, the 3rd: a rank, in front of a superlative or of what is ranked."""
     word = question.words[i]
     digits = word[:-2] if word[-2:] in ("st", "nd", "rd", "th") else ""
-    rank = int(digits) if digits.isdigit() else lexicon().ordinals.get(word)
+    rank = int(digits) if digits.isdigit() else section("ordinals").get(word)
     if rank is not None and rank > 1:
         yield Operator("ordinal", rank), i + 1
 

@@ -14,7 +14,7 @@ from rapidfuzz.distance import OSA
 from triplewise.tools.core.names import BRACKETS, QUOTES, marked
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import singulars
-from triplewise.tools.language.lexicon import grammar_of, lexicon
+from triplewise.tools.language.lexicon import grammar_of, lexicon, section, word_list
 from triplewise.tools.language.text import Token, singular, tokenise
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.denotation import denotation
@@ -79,10 +79,10 @@ class Question:
         self.unknown = set[int]()  # tokens in no name of the graph, strange or capitalised
         words = lexicon()
         beginning = " ".join(self.words[:3]) + " "
-        self.is_yes_no = bool(self.words) and self.words[0] in words.yes_or_no and self.words[1:2] != ["you"]
-        self.may_be_empty = self.is_yes_no or beginning.startswith(
-            tuple(f"{text} " for text in words.counting)
-        )
+        is_verb_first = not word_list("yes_or_no").isdisjoint(self.words[:1])
+        self.is_yes_no = is_verb_first and self.words[1:2] != ["you"]
+        counting = tuple(f"{text} " for text in section("counting"))
+        self.may_be_empty = self.is_yes_no or beginning.startswith(counting)
         asking = next((word for word in self.words if word in QUESTION_WORDS), "")
         self.asks_number = self.words[:1] == ["how"] and self.words[1:2] in (["many"], ["much"])
         self.wh = asking if asking in words.kinds else None
@@ -130,7 +130,7 @@ class Question:
 
     def content(self, start: int, end: int) -> list[str]:
         """The content words of a span."""
-        return [word for word in self.words[start:end] if word not in lexicon().stop]
+        return [word for word in self.words[start:end] if word not in word_list("stop")]
 
     def span_of(self, start: int, end: int) -> Span | None:
         """The tokens between two positions of the text."""
@@ -140,7 +140,7 @@ class Question:
     @cached_property
     def other_cue(self) -> str:
         """Which words tell whether named things are among the answers: "other", "same", "share", or none."""
-        words, cues = lexicon(), [word for word in self.words if word in lexicon().others]
+        words, cues = lexicon(), [word for word in self.words if word in word_list("others")]
         if any(words.operators.get((word,)) != "same" for word in cues):
             return "cued"
         return "" if not cues else "same" if "same" in cues else "shared"
@@ -154,7 +154,7 @@ class Question:
         classes = {a.start for a in self.of_kind("class")}
         classes -= {a.start for a in self.of_kind("relation") if ("rel_exact", 1.0) in a.features}
         classes |= {a.start for a in self.of_kind("class") if a.features[0][0] in ("cls_exact", "cls_head")}
-        after_preposition = self.words[i - 1] in lexicon().prepositions and i + 1 in self.known
+        after_preposition = self.words[i - 1] in word_list("prepositions") and i + 1 in self.known
         asked = self.words[i] in ("which", "what") and (i + 1 in classes or after_preposition)
         return i if asked or i == self.n - 1 else None
 
@@ -166,7 +166,7 @@ class Question:
             return None
         beginnings = [a for a in self.anchors if a.category is Category.OPERATOR and a.kind != "comparison"]
         operators = {i for a in beginnings for i in range(a.start, a.end)}
-        content = (i for i in range(self.n) if self.words[i] not in lexicon().stop and i not in operators)
+        content = (i for i in range(self.n) if self.words[i] not in word_list("stop") and i not in operators)
         first = next(content, None) if self.late is None else self.late + 1
         classes = [a for a in self.of_kind("class") if a.start == first]
         named = [a for a in classes if a.features[0][0] in ("cls_exact", "cls_head")]
@@ -181,7 +181,7 @@ class Question:
     def is_common(self, start: int, end: int) -> bool:
         """Whether a span is one word that is more likely a class, a relation or grammar than a name."""
         word = self.words[start]
-        grammar = word in lexicon().stop or start in self.operators
+        grammar = word in word_list("stop") or start in self.operators
         as_name = start > 0 and self.is_english and self.tokens[start].capital
         return end - start == 1 and (grammar or (singular(word) in self.vocabulary.words and not as_name))
 
@@ -224,14 +224,14 @@ class Question:
             return "skip_capital"
         if i in self.pronouns:
             return "skip_pronoun"
-        if word in words.stop or (word in words.others and i not in self.operators):
+        if word in word_list("stop") or (word in word_list("others") and i not in self.operators):
             return None
         places = {"skip_op": self.operators, "skip_name": self.named, "skip_known": self.known}
         if (found := next((name for name, of in places.items() if i in of), None)) is not None:
             return found
         # "which person", "which kind of" say nothing of their own.
         is_kind = word in words.kinds["who"] and follows in ("which", "what")
-        if is_kind or (word in words.partitives and self.words[i + 1 : i + 2] == ["of"]):
+        if is_kind or (word in word_list("partitives") and self.words[i + 1 : i + 2] == ["of"]):
             return None
         is_capital = i > 0 and self.tokens[i].capital
         return "skip_unknown" if i in self.unknown else "skip_capital" if is_capital else "skip_content"
@@ -270,9 +270,9 @@ def unnamed_words(
     index = None if kg.is_remote or grammar_of(text) else GraphIndex.whole(kg, encoder)
     if index is None:
         return []
-    question, words, found = Question(text, index), lexicon(), list[str]()
-    vocabularies = words.stop, words.months, words.units, question.vocabulary.words, index.named.by_word
-    known = *vocabularies, index.named.by_key
+    question, found = Question(text, index), list[str]()
+    grammar = word_list("stop"), section("months"), lexicon().units
+    known = *grammar, question.vocabulary.words, index.named.by_word, index.named.by_key
     for i, token in enumerate(question.tokens):
         is_capital = token.capital and not _BEGINS.search(text[: token.start])
         is_strange = is_capital or (not capitals_only and i in question.strange)

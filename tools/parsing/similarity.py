@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.language.lexicon import lexicon, root
+from triplewise.tools.language.lexicon import root, word_list
 from triplewise.tools.retrieval.encoder import EMBEDDED, Encoder, LearnedEncoder, open_encoder, vectors_of
 
 NEARLY = 0.9  # what is at least this share as similar as the best is meant as well
@@ -46,7 +46,7 @@ def similarities(
 
     It is the best cosine of a group's texts, and at least `same` where one of them has the root of the word.
     """
-    encoder, stop, of_word = words_encoder(encoder), lexicon().stop, root(word.lower())
+    encoder, stop, of_word = words_encoder(encoder), word_list("stop"), root(word.lower())
     vectors = vectors_of(kg, encoder).vectors([text for texts in groups for text in texts])
     cosines = iter((vectors @ encoder.encode([word])[0]).tolist() if groups else ())
     found = list[float]()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 from triplewise.tools.core.terms import Literal
-from triplewise.tools.language.lexicon import lexicon
+from triplewise.tools.language.lexicon import lexicon, section
 from triplewise.tools.parsing.derivation import Category, f
 from triplewise.tools.parsing.query import Nodes, Number
 from triplewise.tools.parsing.question import Question
@@ -52,14 +52,14 @@ def _number(words: Sequence[str]) -> tuple[Number, int] | None:
         amount = float(text.replace(",", ""))
         is_year = len(text) == 4 and amount in YEARS
         kind = "date" if is_year else ""
-    elif text in lexicon().numbers:
-        amount, digit = float(lexicon().numbers[text]), lexicon().numbers.get("".join(words[1:2]), 0)
+    elif text in section("numbers"):
+        amount, digit = float(section("numbers")[text]), section("numbers").get("".join(words[1:2]), 0)
         if amount >= 20 and digit < 10:  # twenty five
             amount, end = amount + digit, 1 + (digit > 0)
     else:
         return None
-    while end < len(words) and words[end] in lexicon().scales:
-        amount, end, kind = amount * lexicon().scales[words[end]], end + 1, ""
+    while end < len(words) and words[end] in section("scales"):
+        amount, end, kind = amount * section("scales")[words[end]], end + 1, ""
     if end < len(words) and words[end] in ("am", "pm") and amount <= 12:
         amount, end, kind = amount % 12 + (12 if words[end] == "pm" else 0), end + 1, "time"
     if kind == "date" and end < len(words) and words[end] in lexicon().units:
@@ -72,7 +72,7 @@ def _number(words: Sequence[str]) -> tuple[Number, int] | None:
 def _dates() -> re.Pattern[str]:
     """2 January 2004, January 2nd 2004, January 2004, January 2, or 2004-01-02 as 2004, 01 and 02."""
     day, year = r"(0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?", r"(\d{4})"
-    month = f"({'|'.join(lexicon().months)})"
+    month = f"({'|'.join(section('months'))})"
     forms = rf"{day} {month} {year}", rf"{month} {day}(?: {year})?", rf"{month} {year}"
     return re.compile(rf"(?:{'|'.join(forms)}|{year} (0[1-9]|1[012]) {day})(?= |$)")
 
@@ -80,7 +80,7 @@ def _dates() -> re.Pattern[str]:
 def _date(question: Question, match: re.Match[str]) -> tuple[Number | None, frozenset[int]]:
     """A date at its place on the index's line (years of 12 months with 31 days each); of a day without a
     year, all dates of the graph of that day, and the first of them."""
-    months, parts = lexicon().months, [part for part in match.groups() if part]
+    months, parts = section("months"), [part for part in match.groups() if part]
     year = next((part for part in parts if len(part) == 4 and part.isdigit()), "")
     name = next((part for part in parts if part in months), "")
     days = [int(part) for part in parts if part.isdigit() and part != year]

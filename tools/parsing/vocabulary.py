@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from triplewise.tools.language.lexicon import lexicon, root
+from triplewise.tools.language.lexicon import lexicon, root, word_list
 from triplewise.tools.language.text import key, singular
 from triplewise.tools.parsing.index import GraphIndex
 
@@ -109,7 +109,7 @@ class Names:
         self.texts, self._count = [name for _, name in names], count
         self._vectors: Vector = index.vectors(self.texts).T if names else np.zeros((0, 0), np.float32)
         self._things, self._starts = np.unique(np.array([i for i, _ in names], np.int64), return_index=True)
-        weak, lengths = lexicon().weak, []
+        weak, lengths = word_list("weak"), []
         by_root, self._by_key = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
         for i, text in enumerate(self.texts):
             words = [word for word in text.split() if word not in weak] or text.split()

@@ -15,7 +15,7 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Atom, DroppedRule, Path, Rule, path_text
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.language.lexicon import lexicon, root
+from triplewise.tools.language.lexicon import root, word_list
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
 from triplewise.tools.parsing.similarity import NEARLY, similarities, thresholds_of
 from triplewise.tools.planning import paths
@@ -217,4 +217,4 @@ def _read_name(written: str) -> tuple[str, bool]:
 def _key(text: str) -> tuple[str, ...]:
     """Return the roots of a text without words that only join others, so that forms of one wording meet."""
     words = normalise(text).split()
-    return tuple(root(w) for w in words if w not in lexicon().stop) or tuple(words)
+    return tuple(root(w) for w in words if w not in word_list("stop")) or tuple(words)

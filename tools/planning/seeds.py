@@ -20,7 +20,7 @@ from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import json_lines
 from triplewise.tools.core.rules import Path as RelationPath
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
-from triplewise.tools.language.lexicon import grammar_of, lexicon, root
+from triplewise.tools.language.lexicon import grammar_of, lexicon, root, word_list
 from triplewise.tools.language.text import tokenise
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.retrieval.ranking import Bm25
@@ -148,7 +148,7 @@ def _terms(masked_text: str) -> list[str]:
 @lru_cache(maxsize=4_096)
 def _content(masked_text: str) -> frozenset[str]:
     """Return what a masked question says: stems of its content words, and pairs of neighbours among them."""
-    kinds, stop = lexicon().kinds, lexicon().stop
+    kinds, stop = lexicon().kinds, word_list("stop")
     words = [kinds[word][0] if word in kinds else word for word in masked_text.split()]
     stems = [w if w == MENTION else root(w) for w in words if w not in stop or w in _STRUCTURE]
     return frozenset((*stems, *(f"{a} {b}" for a, b in pairwise(stems)))) - {MENTION}
