@@ -33,9 +33,8 @@ def join_sources(sources: Mapping[str, Any] | Iterable[Any] | str) -> str:
     """Sources as one text: `NAME=ADDRESS + ADDRESS`. Raises `ConfigurationError` on what has no address."""
     if isinstance(sources, str):
         return sources
-    if not isinstance(sources, Iterable):
-        raise ConfigurationError(f"setting kg: {sources!r} is not an address of a source; {FORM}")
-    named = sources.items() if isinstance(sources, Mapping) else (("", source) for source in sources)
+    every: Iterable[Any] = sources if isinstance(sources, Iterable) else [sources]
+    named = sources.items() if isinstance(sources, Mapping) else (("", source) for source in every)
     parts = [(f"{name}=" if name else "", source) for name, source in named]
     if wrong := [source for _, source in parts if not isinstance(source, str | Path) or not str(source)]:
         raise ConfigurationError(f"setting kg: {wrong[0]!r} is not an address of a source; {FORM}")

@@ -104,12 +104,10 @@ class FactStore:
         if len(matches) == 1:
             return matches[0]
         shown = ", ".join(k.fact.id for k in (matches or facts)[:6]) or "none"
-        if matches:
-            raise ConfigurationError(
-                f"{prefix!r} begins the ids of {len(matches)} facts: {shown}; write more"
-            )
-        none = f"no fact has an id that begins with {prefix!r} in {self.path}"
-        raise ConfigurationError(f"{none}; there are {len(facts)}: {shown}")
+        found = f"{len(matches)} facts have" if matches else "no fact has"
+        raise ConfigurationError(
+            f"{found} an id that begins with {prefix!r} in {self.path}; there are: {shown}"
+        )
 
     def decide(self, ids: Iterable[str], status: FactStatus) -> int:
         """Accept or reject facts by full id; how many changed. Rejected ones are never proposed again."""
