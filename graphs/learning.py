@@ -1,8 +1,8 @@
 """Self-learning (SymAgent 4.3): explore, refine, merge, update, validate, until nothing is gained.
 
 A run is its folder, in which every phase finds what it has done already: `learn.json` (the configuration),
-`trajectories.jsonl` (all attempts), `training-N.jsonl` and `policy-N-*` of iteration N, `report.json` (the
-state after each phase) and, in the end, `settings.yaml`.
+`trajectories.jsonl` (all attempts), `policy-N-*` of iteration N, `report.json` (the state after each phase)
+and, in the end, `settings.yaml`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def learn(
                     run.validate()
                 else:
                     explored = run.explore()
-                    run.update(run.merge(explored, run.refine(explored)))
+                    run.update(explored, run.refine(explored))
                 write_json(folder / REPORT, run.state.model_dump(), indent=1)
         settings = {"preset": config.preset, **config.context, **run.state.best}
         # Private: the URL of a server may hold a password.
@@ -190,27 +190,22 @@ class SelfLearning:
 
         return self.attempt_all("refined", attempt, self.questions)
 
-    def merge(self, explored: Mapping[str, Trajectory], refined: Mapping[str, Trajectory]) -> Path:
-        """Write the training set of this iteration (equation 7), in the order of the questions."""
+    def update(self, explored: Mapping[str, Trajectory], refined: Mapping[str, Trajectory]) -> None:
+        """Merge attempts (equation 7) and train the policy on them (8); without any, the run ends."""
+        state = self.state
         pairs = [trajectory.merge_pair(explored[q.id], refined[q.id]) for q in self.questions]
         training = [better for better in pairs if better is not None]
-        file = self.folder / f"training-{self.state.iteration + 1}.jsonl"
-        trajectory.write_trajectories(file, training)
         found = {"explored": figures(explored), "refined": figures(refined), "kept": len(training)}
-        self.state.rounds = [*self.state.rounds[: self.state.iteration], found]
-        return file
-
-    def update(self, file: Path) -> None:
-        """Train the policy on a training set (equation 8); without anything to learn from, the run ends."""
-        state, trajectories = self.state, trajectory.read_trajectories(file)
-        if not trajectories:
+        state.rounds = [*state.rounds[: state.iteration], found]
+        if not training:
             state.stopped = "no attempt found any right answer, so there is nothing to learn from"
             return
         # A policy is named by what it is made of: vectors and caches that go by its name are never stale.
-        ingredients = file.read_bytes() + repr(sorted(state.settings.items())).encode()
+        lines = map(trajectory.write_line, training)
+        ingredients = b"".join(lines) + repr(sorted(state.settings.items())).encode()
         into = self.folder / f"policy-{state.iteration + 1}-{hashlib.sha256(ingredients).hexdigest()[:8]}"
         state.iteration += 1
-        state.settings |= self.learner(trajectories, into, dict(state.settings), self.report)
+        state.settings |= self.learner(training, into, dict(state.settings), self.report)
         self._use_policy()
 
     def validate(self) -> None:

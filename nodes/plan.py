@@ -135,13 +135,8 @@ def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
     Those marked wrong are left out. () for a negated claim ("was never married"), which would be inverted.
     """
     asked = state.question, tuple(e.id for e in state.linked)
-    if asked not in env.readings:
-        env.readings[asked] = _read(state, env)
-    return env.readings[asked]
-
-
-def _read(state: State, env: Environment) -> tuple[Reading, ...]:
-    """See `readings_of`."""
+    if asked in env.readings:
+        return env.readings[asked]
     context, question, readings = env.context, state.question, tuple[Reading, ...]()
     slot, is_claim = slot_of(question), form_of(question) == "claim"
     if slot is not None:
@@ -162,7 +157,8 @@ def _read(state: State, env: Environment) -> tuple[Reading, ...]:
     not_rejected = [r for r in readings if ratings.get(r.program) != "wrong"]
     accepted = [r for r in not_rejected if r.program in ratings]
     right = (replace(r, confidence=MARKED_RIGHT, provenance="a person marked it right") for r in accepted)
-    return (*right, *(r for r in not_rejected if r not in accepted))
+    env.readings[asked] = (*right, *(r for r in not_rejected if r not in accepted))
+    return env.readings[asked]
 
 
 def _mined_plan(state: State, env: Environment) -> Plan:

@@ -104,8 +104,7 @@ def test_a_model_learns_and_its_adapter_is_asked(
     wrong = [text for text in shown if "Reward: 0.00" in text and "finish(Nobody)" in text]
     assert not any(who in text.split("Earlier attempt")[0] for text in wrong for who in gold)
 
-    trained = read_trajectories(films / "run" / "training-1.jsonl")
-    assert {t.origin for t in trained} == {"refined"}, "as good and shorter, or better"
+    trained = [t for t in refined.values() if t.reward]  # as good and shorter, or better
     report = json.loads((adapter / "training.json").read_text())
     assert report["examples"] == len(trained)
     assert report["losses"][-1] < report["losses"][0]

@@ -1,9 +1,9 @@
 """Runs self-learning in child processes, each of which kills itself with SIGKILL at a point named beforehand.
 
-    python -m tests.support.learning_kills FOLDER "explored 0 3" "torn 5" "merge" "update" ...
+    python -m tests.support.learning_kills FOLDER "explored 1 3" "torn 5" "update" ...
 
 The folder holds `config.json`. A point is a phase with iteration and questions done; `torn N` is amidst
-writing the Nth line of the process; `merge` and `update` are amidst those. Last, a child runs to the
+writing the Nth line of the process; `update` is amidst that. Last, a child runs to the
 end. Each child adds the attempts it begins to `begun.jsonl`, and this process prints how each child ended, as
 JSON lines. Children are forked, so that slow imports are made once.
 """
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.graphs.learning import LearningConfig, SelfLearning, learn
-from triplewise.tools.learning import trajectory
 from triplewise.tools.learning.exploration import Question
 from triplewise.tools.learning.trajectory import Journal, Origin, Trajectory, write_line
 
@@ -82,12 +81,6 @@ def tear(number: int) -> None:
     Journal.append = torn  # type: ignore[method-assign]
 
 
-def fatal_merge(path: Path, trajectories: Sequence[Trajectory]) -> None:
-    """Die in the middle of writing a training set."""
-    path.with_name(f"{path.name}.part").write_text("half of a li")
-    die()
-
-
 def child(folder: Path, point: str) -> None:
     """One run, killed at a point."""
     config = LearningConfig(**json.loads((folder / "config.json").read_text()))
@@ -95,8 +88,6 @@ def child(folder: Path, point: str) -> None:
     note_attempts(folder)
     if kind == "torn":
         tear(int(numbers[0]))
-    if kind == "merge":
-        vars(trajectory)["write_trajectories"] = fatal_merge
 
     def report(phase: str, done: int, total: int | None, note: str = "") -> None:
         if point == f"{phase} {done}":

@@ -6,7 +6,7 @@ On disk they are JSON lines, with the attributes of `Trajectory` as keys; what i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.files import read_text, whole_file, writing
+from triplewise.tools.core.files import read_text, writing
 
 Origin = Literal["explored", "refined", "validated"]
 Messages = list[dict[str, str]]
@@ -105,12 +105,6 @@ def read_trajectories(path: Path) -> list[Trajectory]:
             place = ".".join(map(str, first["loc"])) or "line"
             raise DataError(f"not a trajectory: {place}: {first['msg']}", path, number) from error
     return trajectories
-
-
-def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
-    """Write a file of trajectories as a whole: it is there complete or not at all."""
-    with whole_file(path) as file:
-        file.writelines(map(write_line, trajectories))
 
 
 class Journal:
