@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -203,13 +202,6 @@ def _recover(killed: EvalLog) -> EvalLog:
 
 def _done(log: EvalLog) -> int:
     return sum(not summary.error for summary in logs.read_eval_log_sample_summaries(log.location))
-
-
-def scores_of(log: EvalLog) -> dict[str, float]:
-    """Return every figure of a log as `score.metric`; none of an evaluation that did not end."""
-    scores = log.results.scores if log.results else []
-    figures = {f"{s.name}.{plain_name(n)}": float(m.value) for s in scores for n, m in s.metrics.items()}
-    return {name: value for name, value in figures.items() if not math.isnan(value)}
 
 
 def crashes(log: EvalLog) -> list[tuple[str, str]]:

@@ -242,7 +242,7 @@ def _why_failed(log: EvalLog) -> str:
     """Why an evaluation has no figures, "" if it has."""
     if log.status != "success":
         return log.error.message if log.error else f"the evaluation ended with status {log.status}"
-    if log.results and log.results.total_samples and evaluation.scores_of(log).get("crashed.mean", 0.0) < 1:
+    failed = evaluation.crashes(log)
+    if log.results and log.results.total_samples > len(failed):
         return ""
-    first = next((message for _, message in evaluation.crashes(log)), "no question was answered")
-    return f"every question crashed: {first}"
+    return f"every question crashed: {failed[0][1] if failed else 'no question was answered'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from tests.support.films import write_graph, write_questions
 from tests.support.opened import close_all
 from triplewise.evals.evaluation import run
-from triplewise.evals.scorers import effort, strict
+from triplewise.evals.scorers import effort, plain_name, strict
 from triplewise.evals.solver import agent
 
 CRASHING = "Psycho"
@@ -110,3 +111,10 @@ ABOUT: Mapping[str, Any] = {
     "commit": "1234567890",
     "commit_clean": True,
 }
+
+
+def scores_of(log: EvalLog) -> dict[str, float]:
+    """Every figure of a log as `score.metric`."""
+    scores = log.results.scores if log.results else []
+    figures = {f"{s.name}.{plain_name(n)}": float(m.value) for s in scores for n, m in s.metrics.items()}
+    return {name: value for name, value in figures.items() if not math.isnan(value)}

@@ -14,6 +14,7 @@ import pytest
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 
+from tests.evals.reported import scores_of
 from tests.support.opened import close_all
 from triplewise.evals import (
     agentbench_kg,
@@ -33,7 +34,7 @@ from triplewise.evals import (
     zeroshot_re,
 )
 from triplewise.evals.data import benchmark, catalog
-from triplewise.evals.evaluation import crashes, folder_of, run, scores_of
+from triplewise.evals.evaluation import crashes, folder_of, run
 from triplewise.evals.tasks import TASKS
 from triplewise.evals.training import entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from triplewise.evals.evaluation import make_task, run, scores_of
+from tests.evals.reported import scores_of
+from triplewise.evals.evaluation import make_task, run
 from triplewise.graphs import Context, build_graph
 from triplewise.tools.core.errors import ConfigurationError
 

@@ -15,10 +15,11 @@ import pytest
 from inspect_ai.log import list_eval_logs, read_eval_log
 from typer.testing import CliRunner
 
+from tests.evals.reported import scores_of
 from tests.support.openai_server import Messages, OpenAIServer
 from tests.support.opened import close_all
 from triplewise.evals.command import app
-from triplewise.evals.evaluation import scores_of, task_arguments
+from triplewise.evals.evaluation import task_arguments
 from triplewise.evals.grids.grid import Cell, GridFile, Outcome, cells_of, load_grid, run_grid, shipped
 from triplewise.evals.report.tables import published
 from triplewise.tools.core.errors import ConfigurationError, DataError

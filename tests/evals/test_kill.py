@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from inspect_ai.log import list_eval_logs, read_eval_log
 
+from tests.evals.reported import scores_of
 from triplewise.evals import Run, scripted_model
-from triplewise.evals.evaluation import scores_of
 
 QUESTIONS, JOBS, LATENCY = 30, 4, 0.03
 CALLS = 4 * QUESTIONS

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from inspect_ai.log import read_eval_log, write_eval_log
 
-from tests.evals.reported import CRASHING, logs_in
-from triplewise.evals.evaluation import scores_of
+from tests.evals.reported import CRASHING, logs_in, scores_of
 from triplewise.evals.logs import Log, read_logs
 from triplewise.tools.core.errors import DataError
 

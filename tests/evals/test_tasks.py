@@ -11,8 +11,9 @@ import pytest
 from inspect_ai import Task
 from inspect_ai.log import EvalLog, read_eval_log
 
+from tests.evals.reported import scores_of
 from triplewise.evals import Run, metaqa, run, solver
-from triplewise.evals.evaluation import log_path, make_task, parse_settings, scores_of
+from triplewise.evals.evaluation import log_path, make_task, parse_settings
 from triplewise.evals.logs import read_logs
 from triplewise.evals.report.tables import markdown
 from triplewise.graphs import Answer

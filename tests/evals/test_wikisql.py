@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.evals.reported import scores_of
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals import run, wikisql
-from triplewise.evals.evaluation import crashes, scores_of
+from triplewise.evals.evaluation import crashes
 from triplewise.evals.tasks import split_of
 from triplewise.tools.core.errors import ConfigurationError
 
