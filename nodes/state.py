@@ -6,9 +6,9 @@ the state whenever a node starts, so one edited in Studio as plain JSON works to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
-from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from langgraph.channels import EphemeralValue, UntrackedValue
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -268,11 +268,6 @@ class State(Input):
     def unreviewed(self) -> tuple[ExtractedFact, ...]:
         """Facts of the run that nobody has decided on."""
         return tuple(f for f in self.facts if f.status == "proposed")
-
-    def after(self, update: Mapping[str, Any]) -> Self:
-        """Return the state after an update of a phase, as the graph would."""
-        merged = {n: reducer(getattr(self, n), update[n]) for n, reducer in REDUCERS.items() if n in update}
-        return self.model_copy(update={**update, **merged})
 
     def restored(self) -> State:
         """Return the state validated again: a checkpoint turns nested tuples into lists."""

@@ -10,6 +10,7 @@ from typing import Any
 import pyoxigraph as ox
 from langgraph.runtime import Runtime
 
+from tests.support.states import after
 from triplewise.nodes import correct, inspect
 from triplewise.nodes.act import carry_out, read_reply
 from triplewise.nodes.context import Context
@@ -95,4 +96,4 @@ class Trajectory:
         return set(ids)
 
     def _update(self, update: Mapping[str, Any]) -> None:
-        self.state = self.state.after(update)
+        self.state = after(self.state, update)

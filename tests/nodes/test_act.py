@@ -9,6 +9,7 @@ import pytest
 from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
+from tests.support.states import after
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.act import ask_model, auto, carry_out, read_reply, read_values
 from triplewise.nodes.environment import Environment
@@ -96,7 +97,7 @@ def test_the_prompt_shows_what_is_around_and_history(
 ) -> None:
     fact = triple(GOETHE, "P451", "Q78495")
     seen = state(GOETHE, observation=(ScoredTriple(fact, 0.9),), observed=(GOETHE,))
-    seen = seen.after(carry_out(seen, Environment(context), "look", Call("get_relation", (GOETHE,))))
+    seen = after(seen, carry_out(seen, Environment(context), "look", Call("get_relation", (GOETHE,))))
     values = prompt_values(seen, Environment(context))
     turn = Environment(context).prompt.render("turn", **values)
     assert turn.count("-> P451 (unmarried partner): Lili Schöneman [Q78495]") == 1

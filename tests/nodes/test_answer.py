@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 
 from tests.support.calls import parse_call
+from tests.support.states import after
 from triplewise.graphs import Answer, Context, State, build_graph
 from triplewise.nodes.act import carry_out
 from triplewise.nodes.answer import find_paths, memory, path_query, program
@@ -34,7 +35,7 @@ def ran(state: State, context: Context, *calls: str) -> State:
     """The state after some calls."""
     for text in calls:
         call = parse_call(text, TOOLSETS[context.toolset or "pyql"])
-        state = state.after(carry_out(state, Environment(context), "", call))
+        state = after(state, carry_out(state, Environment(context), "", call))
     return state
 
 

@@ -12,6 +12,7 @@ from langgraph.runtime import Runtime
 
 from tests.support.calls import parse_call
 from tests.support.openai_server import Messages, OpenAIServer
+from tests.support.states import after
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.correct import VARIANTS, verified_fixes
 from triplewise.nodes.environment import Environment, environment
@@ -58,7 +59,7 @@ STARTS = {
 def test_the_failed_step_is_rolled_back(
     variant: str, start: str, failed: State, runtime: Runtime[Context]
 ) -> None:
-    judged = failed.after(inspect_step(failed, runtime))
+    judged = after(failed, inspect_step(failed, runtime))
     assert judged.verdict is not None
     assert (judged.verdict.status, judged.verdict.guideline) == ("error", "fact_empty_not_looked_up")
     update = VARIANTS[variant](judged, runtime)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from langgraph.runtime import Runtime
 
 from tests.support.calls import parse_call
+from tests.support.states import after
 from triplewise.graphs import Context, State
 from triplewise.nodes.act import carry_out
 from triplewise.nodes.correct import raw
@@ -24,8 +25,8 @@ def taken(state: State, context: Context, *calls: str) -> State:
     for text in calls:
         call = parse_call(text, ())
         assert isinstance(call, Call)
-        state = state.after(carry_out(state, Environment(context), "", call))
-        state = state.after(eraser(state, Runtime(context=context)))
+        state = after(state, carry_out(state, Environment(context), "", call))
+        state = after(state, eraser(state, Runtime(context=context)))
     return state
 
 
@@ -59,7 +60,7 @@ def test_a_doubt_holds_for_the_program_it_was_raised_on(
     partner = (f"get_relation({GOETHE})", f"add_fact({GOETHE}, P451, ?x)", "set_answer(?x)")
     doubted = taken(start, context, *partner)
     assert verdict(doubted).guideline == "answer_type_when"
-    back = doubted.after(raw(doubted, Runtime(context=context)))
+    back = after(doubted, raw(doubted, Runtime(context=context)))
     insisting = taken(back, context, "set_answer(?x)")
     assert verdict(insisting).guideline == ""
     assert verdict(taken(insisting, context, "execute()")).status == "finished"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from langgraph.runtime import Runtime
 
+from tests.support.states import after
 from triplewise.graphs import Context, State
 from triplewise.nodes.link import VARIANTS, check_question, link, none
 from triplewise.tools.core.errors import ConfigurationError, QuestionError
@@ -31,7 +32,7 @@ def test_everything_else_starts_anew(runtime: Runtime[Context], state: Callable[
     used = state(WILD, question="Where is White Fang set?", program="add_fact(?x, P19, ?y)", attempt=3)
     update = link(used, runtime)
     kept = {"linked": update["linked"], "focus": update["focus"]}
-    assert used.after(update) == State(question=used.question, **kept)
+    assert after(used, update) == State(question=used.question, **kept)
     assert update.keys() == State.model_fields.keys() - {"question", "entities", "turns"}
 
 

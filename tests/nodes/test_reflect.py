@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
+from tests.support.states import after
 from triplewise.graphs import Context, State
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.hints import memory_texts
@@ -121,7 +122,7 @@ def test_a_whole_group_is_one_choice_and_one_line_of_memory(
     shown = server.chats[0].text
     assert "... (21 in all)" in shown
     assert shown.count("Q90") == 10
-    lines = memory_texts(Environment(model).kg, asked.after(update))
+    lines = memory_texts(Environment(model).kg, after(asked, update))
     assert len(lines) == 2
     assert lines[0].startswith("(Johann Wolfgang von Goethe [Q5879], notable work, Q9000; Q9001; ")
     assert lines[0].endswith("; Q9020)")
@@ -150,7 +151,7 @@ def test_written_facts_stand_apart_from_memory(
     assert update["memory"] == ()
     assert update["focus"] == ("Q78495",)
     assert "at most 2 short facts" in server.chats[0].text
-    noted = asked.after({k: v for k, v in update.items() if k != "steps"})
+    noted = after(asked, {k: v for k, v in update.items() if k != "steps"})
     oda(noted, Runtime(context=model))
     assert "- Goethe was born on Mars. (not from the knowledge graph)" in server.chats[1].text
 
