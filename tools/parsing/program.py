@@ -153,11 +153,6 @@ class _Writer:
 
     def restrict(self, query: q.Set, target: Node) -> None:
         """Keep what `target` may be within a set: a variable, bound or new, or one node."""
-        if not isinstance(target, Variable) and not isinstance(query, q.Image | q.Having):
-            variable = self.fresh(self.name(query))
-            self._one_of([target], variable)
-            self.restrict(query, variable)
-            return
         if isinstance(target, Variable) and is_ranked(query) and target in self.program.variables:
             other = self.variable(query)
             self.program = self.program.add_filter(target, "=", other)
@@ -378,22 +373,14 @@ class _Writer:
             self._compare(self.measured(of, path, target), comparison, value)
             return
         kind = self.kind(path)
-        if self._quantity_of(value) != self.index.rels[path[-1][0]].dtype:
+        relation, direction = value.path[-1] if isinstance(value, q.Image) else (-1, -1)
+        if direction < 0 or self.index.rels[relation].dtype != self.index.rels[path[-1][0]].dtype:
             raise ActionError("bad_comparison", "values of different kinds are not compared")
         named_first = names_node(value) and not names_node(of)
         limit = self._limit(value, comparison, kind) if named_first else None
         own = self.measured(of, path, target)
         limit = limit or self._limit(value, comparison, kind)
         self.program = self.program.add_filter(own, OPERATORS[comparison], limit, kind)
-
-    def _quantity_of(self, query: q.Set) -> str:
-        """Return what the members of a set are: "number", "date", "time" or "" for things and text."""
-        match query:
-            case q.Image(((*_, (relation, 1))), _):
-                return self.index.rels[relation].dtype
-            case q.And(left, right):
-                return self._quantity_of(left) or self._quantity_of(right)
-        return "" if (of := base(query)) is None else self._quantity_of(of)
 
     def _limit(self, value: q.Set, comparison: q.Comparison, kind: Kind) -> Node:
         """Return the one of several literals that counts in a comparison."""

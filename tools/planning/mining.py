@@ -254,7 +254,7 @@ def seed_plan(
     for rule in seed_rules(question, linked, kg, seeds, settings.seed_count):
         if len(grounded) == settings.rules * (2 if settings.documents else 1):
             break
-        if paths.leads_somewhere(kg, rule):
+        if paths.answers(kg, rule, limit=1):
             grounded.append(rule)
         elif settings.documents:
             grounded.append(replace(rule, provenance=f"{rule.provenance}, {GAP}"))

@@ -60,11 +60,6 @@ def run(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> Result:
     return result
 
 
-def leads_somewhere(kg: KnowledgeGraph, rule: Rule) -> bool:
-    """Return whether a rule has an answer."""
-    return run(kg, rule, limit=1).outcome is not Outcome.EMPTY
-
-
 def answers(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> tuple[Term, ...]:
     """Return the values a rule leads to, () where it leads nowhere."""
     result = run(kg, rule, limit)

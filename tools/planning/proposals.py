@@ -130,7 +130,7 @@ class _Grounder:
         walked = [(anchor, self._walk(anchor, names)) for anchor in self._anchors]
         whole = [walk.rule(a) for a, walks in walked for walk in walks if len(walk.path) == len(names)]
         if whole:
-            rules = [rule for rule in whole if paths.leads_somewhere(self._kg, rule)]
+            rules = [rule for rule in whole if paths.answers(self._kg, rule, limit=1)]
             return rules or self._drop(proposal, "no grounding: it only leads back to where it came from")
         anchor, (walk, *_) = max(walked, key=lambda pair: len(pair[1][0].path))
         path, (lacking, is_backwards) = walk.path, names[len(walk.path)]
