@@ -43,23 +43,16 @@ def ground_operators(question: Question) -> None:
 
 
 def _listed(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
-    """Phrases that the lexicon lists; in front of a number, minimum and maximum are a comparison."""
+    """Phrases that the lexicon lists."""
     start, end = span
     listed = lexicon().operators.get(tuple(question.words[start:end]))
     if listed is None or (not start and listed in NOT_FIRST):
         return
-    if listed in ("most", "least") and is_number(" ".join(question.words[end : end + 1])):
-        listed = "at_most" if listed == "most" else "at_least"
     dates = [listed in ("before", "after") and r.kind == "date" for r in question.index.rels]
     names: tuple[str, ...] = ("count", "sum") if listed == "total" else (listed,)
     for one in names:
         name, sign, comparison = LISTED.get(one, (cast(OperatorName, one), 1, None))
         yield Operator(name, sign, comparison, np.array(dates, np.float32) if comparison else None), end
-
-
-def is_number(word: str) -> bool:
-    """Whether a word is a number, in digits or in full."""
-    return word[:1].isdigit() or word in section("numbers")
 
 
 def _gradable(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
@@ -85,17 +78,14 @@ def _gradable(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
 
 
 def _apart(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
-    """More ... than, fewer ... than, no more ... than; "more" of two ("who earns more, X or Y") is most."""
-    negated = question.words[i] in ("no", "not")
-    degree, *between = [*question.words[i + negated : i + negated + 1 + THAN], ""]
+    """More ... than, fewer ... than; "more" of two ("who earns more, X or Y") is most."""
+    degree, *between = [*question.words[i : i + 1 + THAN], ""]
     if degree not in ("more", "less", "fewer"):
         return
     if "than" in between[1:]:
         comparison: Comparison = "gt" if degree == "more" else "lt"
-        if negated:
-            comparison = "le" if degree == "more" else "ge"
-        yield Operator("comparison", 1, comparison, _nothing(question)), i + 1 + negated
-    elif not negated and "or" in question.words:
+        yield Operator("comparison", 1, comparison, _nothing(question)), i + 1
+    elif "or" in question.words:
         yield Operator("most", 1 if degree == "more" else -1), i + 1
 
 
