@@ -94,7 +94,7 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
             raise errors.ConfigurationError(message)
     questions, served = read_questions(source), ServedGraph.open(request.preset, request.context)
     keys = [_key(question) for question in questions]
-    with ExitStack() as stack:
+    with writing(part or Path("standard output")), ExitStack() as stack:
         file = sys.stdout if part is None else _begun(part, stack)
         answers = dict(_answers_before(part, keys))
         if answers:
@@ -109,9 +109,8 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
         for future in as_completed([pool.submit(_answer, q, graph, served) for q in left]):
             record, error = future.result()
             answers[_key(record)] = record
-            with writing(part or Path("standard output")):
-                file.write(_line(record))
-                file.flush()
+            file.write(_line(record))
+            file.flush()
             report("asking", len(answers), len(questions), _tally(answers.values()))
             refused = refused + 1 if error is not None else 0
             if error is not None and refused >= min(len(left), jobs + REFUSED):

@@ -33,6 +33,8 @@ _QUERY_WORDS = re.compile(
 )
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _UNBINDING = {"OPTIONAL", "UNION", "BIND", "VALUES", "AS"}  # what may leave a variable without a value
+_COUNTED = re.compile(r"\(\s*COUNT\s*\([^()]*\)\s*AS\s*[?$](\w+)\s*\)", re.IGNORECASE)
+_WHOLE = re.compile(r"\+?\d+(?:\.0*)?")
 _RETRIED = {429, 500, 502, 503, 520, 521, 522, 523}
 _TIMED_OUT = {408, 504, 524}
 _REMEDY = {
@@ -132,6 +134,10 @@ def _fitted(result: Result, query: ReadQuery) -> Result:
     may_be_unbound = any(token.keyword in _UNBINDING for token in query.tokens)
     if result.rows and not may_be_unbound and not any(cell for row in result.rows for cell in row):
         raise NotResultsError("no cell of any row has a value")
+    counts = {name for name in _COUNTED.findall(query.text) if name in result.variables}
+    cells = (row[result.variables.index(name)] for row in result.rows for name in counts)
+    if wrong := next((cell for cell in cells if cell and not _WHOLE.fullmatch(cell.value)), None):
+        raise NotResultsError(f"a count is {wrong.value!r:.80}")
     names = query.variables
     if not names or names == result.variables:
         return result

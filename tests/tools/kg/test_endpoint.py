@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -325,6 +326,14 @@ def test_an_answer_that_unpacks_to_more_than_the_cap_takes_no_memory(
 def test_only_true_and_false_answer_an_ask(start: Start, boolean: str) -> None:
     kg, _ = start(Scripted(f'{{"head": {{}}, "boolean": {boolean}}}'))
     assert kg.query("ASK { ?x ?p ?o }").outcome is Outcome.UNAVAILABLE
+
+
+@pytest.mark.parametrize(("count", "is_one"), [("8", True), ("8.0", True), ("eight", False), ("-8", False)])
+def test_only_a_whole_number_is_a_count(start: Start, count: str, is_one: bool) -> None:
+    cell = {"x": {"type": "literal", "value": count}}
+    kg, _ = start(Scripted(json.dumps({"head": {"vars": ["x"]}, "results": {"bindings": [cell]}})))
+    result = kg.query("SELECT (COUNT(DISTINCT ?s) AS ?x) { ?s ?p ?o }")
+    assert (result.outcome.ok, "a count is" in result.message) == (is_one, not is_one)
 
 
 @pytest.mark.parametrize(
