@@ -117,8 +117,8 @@ def known_shape(relations: Mapping[str, int], nodes: Mapping[str, int]) -> Profi
     return None
 
 
-def endpoint_profile(kg: KnowledgeGraph) -> Profile | None:
-    """The packaged profile that an endpoint's facts show in a query or two, or generic; None: it fails."""
+def endpoint_profile(kg: KnowledgeGraph) -> str | None:
+    """The name of the profile that an endpoint's facts show in a query or two, or generic; None: it fails."""
     known = [load_profile(name) for name in shapes.profile_names()]
     naming = {p for profile in known for p in (*profile.label_predicates, *profile.type_predicates)}
     values = " ".join(f"<{p}>" for p in sorted(naming))
@@ -134,8 +134,8 @@ def endpoint_profile(kg: KnowledgeGraph) -> Profile | None:
         facts = [(s, p) for s, p in facts if not s.startswith(ENGINE_SPACES)]
         spaces = Counter(shapes.namespace(s) for s, _ in facts)
         if (profile := known_shape(Counter(p for _, p in facts), spaces)) is not None:
-            return profile
-    return load_profile("generic")
+            return profile.name
+    return load_profile("generic").name
 
 
 def _texts_of(select: Select, predicate: str) -> tuple[list[tuple[Term | None, Literal]], int]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 from os.path import exists, isdir
 from pathlib import Path
@@ -203,10 +204,7 @@ def _open_endpoint(url: str, given: Profile | None, deadline: Deadline | None) -
     elif given is None:
         from triplewise.tools.kg.infer import endpoint_profile
 
-        def recognise() -> str | None:
-            shape = endpoint_profile(kg.session(timeout=FIRST_LOOK, deadline=deadline))
-            return shape.name if shape is not None else None
-
+        recognise = partial(endpoint_profile, kg.session(timeout=FIRST_LOOK, deadline=deadline))
         packaged = map(load_profile, profile_names())
         fits = (p.name for p in packaged if any(re.search(h, kg.name, re.I) for h in p.endpoint_hosts))
         if (name := next(fits, None)) is None:

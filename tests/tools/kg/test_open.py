@@ -148,9 +148,7 @@ def test_a_graph_of_a_known_shape_is_recognised_by_its_data(node: str, relation:
     assert inferred(facts).name == profile
     store = ox.Store()
     store.load(facts.encode(), format=ox.RdfFormat.TURTLE)
-    recognised = endpoint_profile(LocalKG(store, load_profile("generic"), "endpoint"))
-    assert recognised is not None
-    assert recognised.name == profile
+    assert endpoint_profile(LocalKG(store, load_profile("generic"), "endpoint")) == profile
 
 
 def test_label_predicates_are_called_a_name_and_hold_words() -> None:
