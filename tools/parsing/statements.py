@@ -15,6 +15,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import is_mutual
 from triplewise.tools.language.framing import asked_part, asks
 from triplewise.tools.language.lexicon import word_list
+from triplewise.tools.language.text import tokens
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.chains import step_of, steps_at
 from triplewise.tools.parsing.index import GraphIndex
@@ -38,13 +39,13 @@ def form_of(text: str) -> Form:
     """
     if slot_of(text) is not None:
         return "slot"
-    is_ended = text.rstrip(" \"'”").endswith((".", "!")) and len(_words_of(text)) > 2
+    is_ended = text.rstrip(" \"'”").endswith((".", "!")) and len(tokens(text)) > 2
     return "claim" if is_ended and not (asks(text) or _LATE_ORDER.search(text.casefold())) else "question"
 
 
 def denies(text: str) -> bool:
     """Whether a text says that something is not so ("was never married", "isn't")."""
-    return any(word in word_list("denials") or word.endswith("n't") for word in _words_of(text))
+    return not word_list("denials").isdisjoint(tokens(text))
 
 
 def slot_of(text: str) -> tuple[str, str] | None:
@@ -58,10 +59,6 @@ def decides(text: str) -> bool:
     first = re.match(r"\W*([\w'’]++)(?! you\b)", asked_part(text).text.casefold())
     is_verb = first is not None and first[1].replace("’", "'") in word_list("verbs")
     return is_verb or form_of(text) == "claim"
-
-
-def _words_of(text: str) -> list[str]:
-    return re.findall(r"[\w']+", text.casefold().replace("’", "'"))
 
 
 def slot_readings(
