@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -86,10 +86,8 @@ def run_task(
     """
     named = {"n": limit, "preset": system, "model": options.model}
     given = options.given() | {name: value for name, value in named.items() if value is not None}
-    log = evaluation.run(
-        evaluation.make_task(task, given), jobs=options.jobs, log_dir=options.log_dir,
-        display=_display(), notify=say,
-    )  # fmt: skip
+    asked = evaluation.make_task(task, given)
+    log = evaluation.run(asked, jobs=options.jobs, log_dir=options.log_dir, notify=say)
     if log.status != "success":
         reason = log.error.message if log.error else log.status
         say(f"the evaluation failed ({reason}); {evaluation.RESUME}", "error")
@@ -102,11 +100,6 @@ def run_task(
         crashed = f"{len(failed)} questions crashed and count as wrong (first {name}: {error})"
         say(f"{crashed}; the same command asks them again", "error")
         raise typer.Exit(FAILED)
-
-
-def _display() -> Literal["rich", "none"]:
-    """What Inspect shows of its progress: nothing where no one looks at it."""
-    return "rich" if sys.stdout.isatty() else "none"
 
 
 def wide_console() -> Console:
@@ -184,9 +177,8 @@ def grid(
 def _run_cells(grid: Grid, cells: Sequence[Cell], options: RunOptions) -> None:
     """Run the cells until an interrupt, then show what was measured; exits where something is wrong."""
     outcomes: list[Outcome] = []
-    how: Any = {"log_dir": options.log_dir, "jobs": options.jobs, "display": _display(), "notify": say}
     with suppress(KeyboardInterrupt):
-        for outcome in run_grid(grid, cells, **how):
+        for outcome in run_grid(grid, cells, log_dir=options.log_dir, jobs=options.jobs, notify=say):
             outcomes.append(outcome)
             if outcome.state != "skipped":
                 say(f"{len(outcomes)}/{len(cells)} {outcome.line()}")

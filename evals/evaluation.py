@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 from urllib.parse import unquote, urlparse
 
 import yaml
@@ -103,7 +104,6 @@ def run(
     *,
     jobs: int = 1,
     log_dir: Path | str | None = None,
-    display: Literal["rich", "none"] = "none",
     notify: Callable[[str], None] = lambda line: None,
 ) -> EvalLog:
     """Run one task to its end and return its log without the questions (`read_eval_log` has them).
@@ -135,7 +135,7 @@ def run(
             task, log_dir=str(folder), log_dir_allow_dirty=True, model=None, max_samples=jobs,
             retry_attempts=0, retry_immediate=False, score_display=False, ctl_server=False,
             log_buffer=50,  # the whole log is written each time; the rest is in Inspect's buffer on disk
-            log_realtime=True, display=display,
+            log_realtime=True, display="rich" if sys.stdout.isatty() else "none",
         )  # fmt: skip
         log = latest_log(folder)
         if log is None or log.status == "cancelled":

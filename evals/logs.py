@@ -37,7 +37,6 @@ class Log:
 
     path: str
     task: str
-    version: str
     name: str
     system: str
     model: str
@@ -132,7 +131,6 @@ def _read(path: Path) -> Log:
     return Log(
         path=str(path),
         task=task,
-        version=str(spec.task_version),
         name=" ".join([task, *variant]),
         system=str(about["preset"]),
         model=str(about.get("model", "")),

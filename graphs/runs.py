@@ -30,8 +30,6 @@ UNFINISHED = 20  # Most unfinished runs that are remembered
 CUT_OFF = (RunError, KeyboardInterrupt, SystemExit, GeneratorExit, sqlite3.Error)
 """What ends a run that can be gone on with; any other error is a mistake that would only be made again."""
 
-Notify = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
@@ -55,7 +53,7 @@ class Checkpoints:
 
     saver: SqliteSaver | None = None
 
-    def __init__(self, notify: Notify) -> None:
+    def __init__(self, notify: Callable[[str], None]) -> None:
         from platformdirs import user_state_path
 
         self.file = user_state_path("triplewise") / "checkpoints.sqlite"
@@ -135,7 +133,7 @@ class Checkpoints:
         self.note(request.thread).unlink(missing_ok=True)
 
 
-def open_saver(path: Path, notify: Notify) -> SqliteSaver:
+def open_saver(path: Path, notify: Callable[[str], None]) -> SqliteSaver:
     """Open the saver on a file, which is set aside and begun anew where it is damaged."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 

@@ -172,10 +172,6 @@ class Guidelines:
     def __iter__(self) -> Iterator[Guideline]:
         return iter(self._all)
 
-    def __getitem__(self, id: str) -> Guideline:
-        """The guideline with this id; KeyError if there is none."""
-        return {guideline.id: guideline for guideline in self._all}[id]
-
     def match(
         self, feedback: Feedback, memory: ReasoningMemory, *, toolset: str = "pyql", **given: Any
     ) -> Match | None:

@@ -203,7 +203,6 @@ def run_grid(
     *,
     log_dir: Path | None = None,
     jobs: int = 1,
-    display: Literal["rich", "none"] = "none",
     notify: Callable[[str], None] = lambda stage: None,
 ) -> Iterator[Outcome]:
     """Run the cells in their order, an outcome as soon as it is there; `jobs` questions are in flight.
@@ -229,7 +228,7 @@ def run_grid(
             earlier = evaluation.latest_log(evaluation.folder_of(folder, task))
             finished = bool(earlier and earlier.status == "success" and not evaluation.crashes(earlier))
             told: Any = (lambda line: None) if finished else notify
-            log = evaluation.run(task, jobs=jobs, log_dir=folder, display=display, notify=told)
+            log = evaluation.run(task, jobs=jobs, log_dir=folder, notify=told)
         except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
             words = str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
             yield Outcome(cell, "failed", words)

@@ -127,7 +127,8 @@ def test_one_more_guideline_in_a_users_file_changes_no_other(
     assert [id for id in after if id != added] == list(before)
     # Errors come before notes, and among equals the place in the files decides.
     order = [g.id for g in with_it]
-    ranked = sorted(after, key=lambda id: (with_it[id].severity == "note", order.index(id)))
+    severities = {g.id: g.severity for g in with_it}
+    ranked = sorted(after, key=lambda id: (severities[id] == "note", order.index(id)))
     assert list(after) == ranked
     match = with_it.match(feedback, memory, question=question)
     assert (match.id if match else None) == next(iter(ranked), None)

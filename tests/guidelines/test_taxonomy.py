@@ -71,8 +71,9 @@ def test_only_kinds_that_contradict_the_question_fire(
 
 @pytest.mark.parametrize("id", DOUBTS)
 def test_a_doubted_answer_may_be_insisted_on(id: str) -> None:
-    example = GUIDELINES[id].example
-    given, call = GUIDELINES[id].given, Call(example.feedback.action, example.feedback.arguments).text()
+    (guideline,) = (g for g in GUIDELINES if g.id == id)
+    example = guideline.example
+    given, call = guideline.given, Call(example.feedback.action, example.feedback.arguments).text()
     assert GUIDELINES.triggered(example.feedback, example.memory, **given)[0] == id
     again = replace(example.memory, doubted=frozenset({call}), calls=(call,))
     assert id not in GUIDELINES.triggered(example.feedback, again, **given)
