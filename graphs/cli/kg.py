@@ -53,7 +53,7 @@ def load(
     with progress_bars() as progress:
         report = load_kg(sources, into, profile=profile, progress=progress, **settings)
     for broken in report.broken[:SHOWN]:
-        say(f"{broken.path}:{broken.line or '?'}: {broken.message}", "notice")
+        say(str(broken), "notice")
     title = f"Loaded {report.path}, profile {report.profile.name}"
     out().print(summary(title, report, f'triplewise ask "..." --kg {report.path}'))
     if vectors:

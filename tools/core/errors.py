@@ -60,7 +60,7 @@ class DataError(UserError):
     """A file that cannot be used: what is wrong and how to fix it, the file, a 1-based line where known."""
 
     def __init__(self, message: str, path: Path | str | None = None, line: int | None = None) -> None:
-        self.path, self.line = path, line
+        self.path, self.line, self.reason = path, line, message
         where = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
         super().__init__(f"{where}{message}")
 

@@ -34,7 +34,7 @@ from triplewise.tools.kg.open import (
     read_manifest,
 )
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.rdf import Broken, GraphReader, Progress
+from triplewise.tools.kg.rdf import GraphReader, Progress
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class LoadReport:
     profile: Profile
     triples: int
     names: int
-    broken: tuple[Broken, ...]
+    broken: tuple[DataError, ...]
     broken_count: int
     seconds: float
 

@@ -10,7 +10,6 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -105,15 +104,6 @@ def is_well_formed(iri: IRI) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A line that could not be used. `line` is None where the format cannot tell."""
-
-    path: Path
-    line: int | None
-    message: str
-
-
 class GraphReader:
     """Reads files, of any size, as streams of quads and keeps account of what went by.
 
@@ -133,7 +123,7 @@ class GraphReader:
         self.tell: Progress = progress or (lambda stage, done, total: None)
         self._type_predicates = {RDF + "type", *(profile.type_predicates if profile is not None else ())}
         self.triples = self.broken_count = self.datatypes = 0
-        self.broken: list[Broken] = []
+        self.broken: list[DataError] = []  # whose line is None where the format cannot tell
         self.popularity: Counter[str] = Counter()
         self.predicates: set[str] = set()
         self.prefixes: dict[str, str] = {}
@@ -260,11 +250,12 @@ class GraphReader:
             message = REMOTE_CONTEXT
         elif _NOT_UTF8 in message:
             message = f"not UTF-8; {TO_UTF8}"
+        error = DataError(message, path, line)
         if self._on_error == "stop":
-            raise DataError(message, path, line)
+            raise error
         self.broken_count += 1
         if len(self.broken) < _BROKEN_SHOWN:
-            self.broken.append(Broken(path, line, message))
+            self.broken.append(error)
 
 
 def node_names(

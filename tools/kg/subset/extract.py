@@ -191,7 +191,7 @@ def _stage(
         tables.rows(f"INSERT INTO {name} SELECT {_COLUMNS}", *map(list, zip(*batch, strict=True)))
         count += len(batch)
     tell(f"staging {path.name}", size, size)
-    line, message = next(((broken.line, broken.message) for broken in reader.broken), (None, ""))
+    line, message = next(((broken.line, broken.reason) for broken in reader.broken), (None, ""))
     return name, Source(path, size, count, reader.broken_count, line, message)
 
 
