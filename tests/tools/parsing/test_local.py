@@ -13,6 +13,7 @@ from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.local import LocalKG
+from triplewise.tools.kg.profile import Profile
 from triplewise.tools.parsing import facts
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.local import index_for, local_index
@@ -47,9 +48,11 @@ def endpoint(demo: LocalKG, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 class Far(EndpointKG):
-    """An endpoint that is taken for one on another machine."""
+    """An endpoint of this machine that is taken for one of another."""
 
-    is_local = False
+    def __init__(self, url: str, profile: Profile) -> None:
+        super().__init__(url, profile)
+        self.is_local = False
 
 
 def test_an_endpoint_is_read_whole_as_the_same_graph_here(
