@@ -74,9 +74,9 @@ def _members(query: q.Set, index: GraphIndex) -> frozenset[int]:
             return members(of, index) - members(without, index)
         case q.Extremal(of, path, sign, rank, count):
             return _extremal(values_at(members(of, index), path, index), sign, rank, count)
-        case q.MostLinked(of, path, sign, to):
-            links = grouped(of, path, "count", to, index)
-            return _extremal({x: (number,) for x, number in links.items()}, sign, 1, 1)
+        case q.ExtremalAggregate(of, path, function, sign, to):
+            numbers = grouped(of, path, function, to, index)
+            return _extremal({x: (number,) for x, number in numbers.items()}, sign, 1, 1)
         case q.Compared(of, path, comparison, value):
             return _compared(values_at(members(of, index), path, index), comparison, value, index)
         case q.Linked(of, path, comparison, count, to):
@@ -85,9 +85,13 @@ def _members(query: q.Set, index: GraphIndex) -> frozenset[int]:
 
 
 def values_at(nodes: AbstractSet[int], path: q.Path, index: GraphIndex) -> dict[int, tuple[float, ...]]:
-    """The numbers or dates that nodes have at the end of a step, smallest first, where they have any."""
-    (step,) = path
-    table = index.values(step)
+    """The numbers or dates that nodes have at the end of a path, smallest first, where they have any."""
+    *before, last = path
+    table = index.values(last)
+    if before:
+        ends = {x: index.walk(tuple(before), frozenset([x])) for x in nodes}
+        found = {x: {v for end in reached for v in table.get(end, ())} for x, reached in ends.items()}
+        return {x: tuple(sorted(values)) for x, values in found.items() if values}
     if len(nodes) > len(table):
         return {x: values for x, values in table.items() if x in nodes}
     return {x: table[x] for x in nodes if x in table}

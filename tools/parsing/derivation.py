@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triplewise.tools.parsing.denotation import Denotation
-from triplewise.tools.parsing.query import Comparison, Number, Query, Set
+from triplewise.tools.parsing.query import Comparison, Function, Number, Query, Set
 
 Features: TypeAlias = list[tuple[str, float]]
 Similarity: TypeAlias = NDArray[np.float32]  # how well words go with each relation, by its number
@@ -93,6 +93,7 @@ class Modifier:
     relation: int | None = None  # of the quantity, of the links or of what is shared, where it is named
     value: Number | Set | None = None  # to compare with; None: the value that the operand has
     upper: Number | None = None  # the other end of an interval ("between 3 and 5")
+    function: Function = "count"  # of the values of linked things ("the highest | average salary")
 
 
 @dataclass(slots=True, eq=False)

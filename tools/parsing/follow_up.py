@@ -140,7 +140,7 @@ def read_tree(text: str, index: GraphIndex) -> q.Query | None:
 
     try:
         return cast(q.Query, read("", json.loads(text)))
-    except (KeyError, AttributeError):  # or it was written by another version
+    except KeyError:
         return None
 
 
@@ -214,7 +214,7 @@ def _antecedents(turn: Turn, tree: q.Query | None, index: GraphIndex) -> Iterato
     for part in q.parts_of(tree):
         if isinstance(part, q.Nodes):
             yield part, "topic"
-        elif isinstance(part, q.Extremal | q.MostLinked):
+        elif isinstance(part, q.Extremal | q.ExtremalAggregate):
             yield part.of, "base"
 
 

@@ -84,7 +84,7 @@ def disjuncts(query: q.Set) -> list[q.Set]:
 
 def base(query: q.Set) -> q.Set | None:
     """Return the set of which a condition or a superlative keeps some members; None for other sets."""
-    conditions = q.Minus | q.Compared | q.Linked | q.Extremal | q.MostLinked
+    conditions = q.Minus | q.Compared | q.Linked | q.Extremal | q.ExtremalAggregate
     return query.of if isinstance(query, conditions) else None
 
 
@@ -92,7 +92,7 @@ def is_ranked(query: q.Set) -> bool:
     """Whether a superlative is taken over the set itself: its program then has to begin with it."""
     if isinstance(query, q.And):
         return is_ranked(query.left) or is_ranked(query.right)
-    is_best, of = isinstance(query, q.Extremal | q.MostLinked), base(query)
+    is_best, of = isinstance(query, q.Extremal | q.ExtremalAggregate), base(query)
     return is_best or (of is not None and is_ranked(of))
 
 
@@ -187,8 +187,8 @@ class _Writer:
                 self._extreme(of, path, sign, rank, target)
             case q.Extremal():
                 raise ActionError("bad_number", "the best few of a set are written as a whole query only")
-            case q.MostLinked(of, path, sign, to):
-                self._best(self.group("count", of, path, to, target), sign)
+            case q.ExtremalAggregate(of, path, function, sign, to):
+                self._best(self.group(function, of, path, to, target), sign)
             case q.Compared():
                 self._compared(query, target)
             case q.Linked(of, path, comparison, number, to):
@@ -315,7 +315,11 @@ class _Writer:
         return False
 
     def _is_start(self, of: q.Set, path: q.Path) -> bool:
-        """Whether a set is everything that a path can be walked from, or the beginning of it."""
+        """Whether everything that a path can be walked from is in a set, which no IRI names."""
+        if isinstance(of, q.Members) and self.index.classes[of.cls].iri is None:
+            relation, direction = path[0]
+            first = self.index.rels[relation]
+            return (first.subjects if direction > 0 else first.objects) <= members(of, self.index)
         return isinstance(of, q.Having) and path[: len(of.path)] == of.path
 
     def _one_of(self, nodes: list[Term], target: Node) -> None:

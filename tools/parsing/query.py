@@ -110,12 +110,13 @@ class Extremal(Tree):
 
 
 @dataclass(frozen=True, slots=True)
-class MostLinked(Tree):
+class ExtremalAggregate(Tree):
     """The members with the largest (sign 1) or smallest (-1) number of links, at least one, to members of
-    `to` (None: to anything)."""
+    `to` (None: to anything), or sum or average of the values at the end of a path."""
 
     of: Set
     path: Path
+    function: Function
     sign: int
     to: Set | None = None
 
@@ -177,8 +178,9 @@ class Grouped(Tree):
 
 
 Set: TypeAlias = (
-    Nodes | Number | Members | Having | Image | And | Or | Minus | Extremal | MostLinked | Compared | Linked
-)
+    Nodes | Number | Members | Having | Image | And | Or | Minus | Extremal | ExtremalAggregate | Compared
+    | Linked
+)  # fmt: skip
 Query: TypeAlias = Set | Count | Aggregate | Exists | Grouped
 
 
