@@ -28,10 +28,10 @@ from triplewise.tools.kg.open import (
     MANIFEST,
     PROFILE,
     STORE,
-    describe_file,
     is_store,
     kept_files,
     read_manifest,
+    sha256,
 )
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import GraphReader, Progress
@@ -128,7 +128,9 @@ def load_kg(
             "names": names,
             "broken_lines": reader.broken_count,
             "seconds": round(seconds, 2),
-            "files": {name: describe_file(path) for name, path in kept_files(folder).items()},
+            "files": {
+                n: {"bytes": p.stat().st_size, "sha256": sha256(p)} for n, p in kept_files(folder).items()
+            },
             "sources": described,
         }
         write_json(folder / MANIFEST, manifest, indent=2)

@@ -133,7 +133,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     for name, facts in manifest["files"].items():
         is_same = name in files and stats[name].st_size == facts["bytes"]
         if is_same and checked != stamp and "sha256" in facts:  # stores loaded before have sizes alone
-            is_same = facts["sha256"] == _sha256(files[name])
+            is_same = facts["sha256"] == sha256(files[name])
         if not is_same:
             raise DataError(f"is not as it was loaded: damaged; {remedy}", folder / name)
     if checked != stamp:
@@ -148,12 +148,8 @@ def kept_files(folder: Path) -> dict[str, Path]:
     return {name: path for name, path in files.items() if not UNCHECKED.fullmatch(name)}
 
 
-def describe_file(path: Path) -> dict[str, Any]:
-    """What a manifest says of a file. pyoxigraph loops without end where it counts over a damaged table."""
-    return {"bytes": path.stat().st_size, "sha256": _sha256(path)}
-
-
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """The checksum of a file, for pyoxigraph takes all memory where it counts over a damaged table."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
