@@ -68,6 +68,8 @@ def check_place(path: Path) -> None:
     folder = path.parent
     if path.is_dir():
         raise DataError("is a folder; name a file in it, e.g. run.html", path)
+    if path.exists() and not path.is_file():
+        raise DataError("a pipe or a device, which may wait without end; name a file", path)
     if not folder.is_dir():
         raise DataError(f"cannot write a page there: no folder {str(folder)!r}; make it first", path)
     if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK)):

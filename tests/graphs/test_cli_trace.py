@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -83,3 +84,10 @@ def test_a_bad_place_is_told_before_anything_runs(cli: Cli, tmp_path: Path) -> N
     assert (done.code, done.out) == (2, "")
     assert "no folder" in done.err
     assert "make it first" in done.err
+
+
+def test_a_page_is_not_written_to_a_pipe(tmp_path: Path, cli: Cli) -> None:
+    os.mkfifo(pipe := tmp_path / "run.html")
+    done = cli("ask", QUESTION, "--trace", str(pipe))
+    assert done.code == 2
+    assert "a pipe or a device" in done.err

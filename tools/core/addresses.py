@@ -39,7 +39,7 @@ def split_url(url: str, what: str = "endpoint", example: str = "http://localhost
     except (ValueError, httpx.InvalidURL) as error:
         reason = str(error) or "its host cannot be read"
     if reason:
-        raise ConfigurationError(f"{what}: no URL can be {shown!r} ({reason}); write e.g. {example}")
+        raise ConfigurationError(f"{what}: no URL can be {shown[:200]!r} ({reason}); write e.g. {example}")
     return parts
 
 
