@@ -216,9 +216,9 @@ class ChainGrower:
             "chain_hop": len(path) - 1.0,
             "chain_end": float(end),
         }
-        # Of a part of a large graph, in which more relations are near what is named, they count otherwise.
-        of_part = [(f"{name}_part", value) for name, value in shape.items() if self._index.is_part]
-        features = [*shape.items(), *of_part, ("chain_loose", float(loose.sum())), ("chain_learned", learned)]
+        # Among many relations, more of which are near what is named, they count otherwise.
+        among = [(f"{name}_wide", value) for name, value in shape.items() if self._index.is_wide]
+        features = [*shape.items(), *among, ("chain_loose", float(loose.sum())), ("chain_learned", learned)]
         return Chain(path, query, found, partial.score + learned, learned, covered, partial.own, features)
 
     def _learned(self, topic: Derivation, paths: Sequence[Path]) -> list[float]:

@@ -114,8 +114,12 @@ def quantities_of(
     if not opposites:
         return like, frozenset(), others
     unlike = vocabulary.relations_like(opposites)
-    named = frozenset(r.i for r in question.index.rels if {*r.names[0].split()} & {*opposites})
-    return np.maximum(like, unlike), named.union(np.flatnonzero(unlike > like).tolist()), others
+    relations = question.index.rels
+    turned = {r.i for r in relations if {*r.names[0].split()} & {*opposites}}
+    turned.update(np.flatnonzero(unlike > like).tolist())
+    if "date" in quantities:  # a date is none of the opposites, whatever it is called ("first lit")
+        turned -= {r.i for r in relations if r.dtype == "date"}
+    return np.maximum(like, unlike), frozenset(turned), others
 
 
 def _nothing(question: Question) -> Similarity:
