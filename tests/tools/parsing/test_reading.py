@@ -16,6 +16,7 @@ from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.engine import Deadline
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.parsing import facts
+from triplewise.tools.parsing.confidence import shipped
 from triplewise.tools.parsing.reading import Reading, derive, read_question
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import open_encoder
@@ -79,6 +80,21 @@ def test_yes_or_no_names_both_things(demo: LocalKG) -> None:
     best = read("Is Berlin the capital of Germany?", demo)[0]
     assert best.values == ("true",)
     assert best.program.splitlines() == ["add_fact(Q183, P36, Q64)", "ask()"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "exchanged"),
+    [
+        ("Is Brasília the capital of Brazil?", "Is Brazil the capital of Brasília?"),
+        ("Did Bram Stoker write Dracula?", "Did Dracula write Bram Stoker?"),
+        ("Was Marie Curie born in Warsaw?", "Was Warsaw born in Marie Curie?"),
+        ("Is France in Europe?", "Is Europe in France?"),
+    ],
+)
+def test_names_the_wrong_way_round_are_no_sure_yes(demo: LocalKG, asked: str, exchanged: str) -> None:
+    least = shipped().min_confidence
+    assert read(asked, demo)[0].confidence >= least
+    assert read(exchanged, demo)[0].confidence < least
 
 
 def test_a_reading_is_kept_as_json(demo: LocalKG) -> None:
