@@ -157,7 +157,7 @@ def test_the_server_runs_interrupts_and_resumes(server: str, monkeypatch: pytest
 
         # Where the answer is unsure, a person picks a reading.
         thread, asks = client.threads.create()["thread_id"], CONTEXT | {"interactive": True}
-        unsure = {"question": "Who is the mayor of Berlin?"}
+        unsure = {"question": "Who was the husband of the discoverer of polonium who was born in Warsaw?"}
         stopped: Any = client.runs.wait(thread, "agent", input=unsure, context=asks)
         readings = stopped["__interrupt__"][0]["value"]["readings"]
         assert [r["number"] for r in readings[:2]] == [1, 2]
