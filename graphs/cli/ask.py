@@ -88,7 +88,6 @@ def ask(
     store = Checkpoints(lambda text: say(text, "notice"))
     try:
         request = request or store.unfinished()
-
         with chdir(request.folder), store.running(request):
             status = follow(request, store.saver, resume, output, page)
     except KeyboardInterrupt:

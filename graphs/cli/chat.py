@@ -43,7 +43,6 @@ def chat(
     store = Checkpoints(lambda message: say(message, "notice"))
     try:
         request = store.unfinished(chat=True) if resume else replace(options.request(), chat=True)
-
         with chdir(request.folder), store.running(request):
             hold(request, store)
     finally:

@@ -173,10 +173,13 @@ def opened(path: Path, errors: str = "strict", newline: str | None = None) -> It
 
     What cannot be read raises `DataError`, also while the block reads.
     """
-    from zstandard import ZstdDecompressor, ZstdError  # takes its time
-
     openers: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
-    openers[".zst"] = partial(ZstdDecompressor().stream_reader, read_across_frames=True)
+    failures: tuple[type[Exception], ...] = (UnicodeDecodeError, OSError, EOFError, zlib.error)
+    if path.suffix.lower() == ".zst":
+        from zstandard import ZstdDecompressor, ZstdError  # takes its time
+
+        openers[".zst"] = partial(ZstdDecompressor().stream_reader, read_across_frames=True)
+        failures += (ZstdError,)
     try:
         check_regular(path)
         with path.open("rb", buffering=1 << 18) as raw:
@@ -184,7 +187,7 @@ def opened(path: Path, errors: str = "strict", newline: str | None = None) -> It
             binary: Any = io.BufferedReader(opener(raw), 1 << 18) if opener else raw
             with io.TextIOWrapper(binary, "utf-8-sig", errors, newline) as text:
                 yield Stream(path, path.stat().st_size, raw, text)
-    except (UnicodeDecodeError, OSError, EOFError, zlib.error, ZstdError) as error:
+    except failures as error:
         raise unreadable(path, error) from error
 
 

@@ -238,12 +238,7 @@ class FederatedKG(KnowledgeGraph):
                 is_alternative = any(after[0] == "UNION" for after in items[i + 1 : i + 2])
                 filled[i] = f"{{ {_values(result, {} if is_alternative else known)} }}"
         here, there = self._parts(items, source, run)
-        for name in sorted(_named(" ".join(here)) & {name for part in there for name in part.names}):
-            select = f"SELECT DISTINCT ?{name} WHERE {{ {' '.join(here)} }}"
-            found = self.members[LOCAL].query(select, **run.limits())
-            is_whole = found.outcome in (Outcome.ROWS, Outcome.EMPTY) and (None,) not in found.rows
-            if is_whole and len(found.rows) <= MOST_BOUND:
-                known[name] = [term.n3() for term in found.column(name)]
+        known |= self._known_here(here, {name for part in there for name in part.names}, run)
         while there:
             part = min(there, key=lambda part: _expected(part.triples.values(), known))
             there.remove(part)
@@ -280,6 +275,17 @@ class FederatedKG(KnowledgeGraph):
                     part = _Part(held, met.triples | part.triples)
                 there.append(part)
         return here, there
+
+    def _known_here(self, here: Sequence[str], names: set[str], run: _Run) -> Known:
+        """What variables may be by what this process knows."""
+        known: Known = {}
+        for name in sorted(names & _named(" ".join(here))):
+            select = f"SELECT DISTINCT ?{name} WHERE {{ {' '.join(here)} }}"
+            found = self.members[LOCAL].query(select, **run.limits())
+            is_whole = found.outcome in (Outcome.ROWS, Outcome.EMPTY) and (None,) not in found.rows
+            if is_whole and len(found.rows) <= MOST_BOUND:
+                known[name] = [term.n3() for term in found.column(name)]
+        return known
 
     def _rows_of(self, name: str, text: str, known: Known, run: _Run) -> str:
         """What an endpoint holds of some patterns, as VALUES; `known` is used, and learns."""
