@@ -25,7 +25,7 @@ from triplewise.evals.data import benchmark, graph, locate, prepared, read_recor
 from triplewise.evals.evaluation import make_task, run
 from triplewise.evals.question_sets import question_sets
 from triplewise.evals.scripted_model import MODEL
-from triplewise.evals.servers import OxigraphServer, Proxy
+from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.graphs.console import relax_collector, run_command
 from triplewise.tools.core.errors import DataError
@@ -175,17 +175,16 @@ def latency(
         _ask(kg, questions[0])  # opens the encoder
         here = [(*_ask(kg, question), 0, 0) for question in questions]
         replies = {"embedded": here}
-        with OxigraphServer(store) as engine:
-            for delay in delays:
-                with Proxy(engine.url, delay_ms=delay) as proxy:
-                    endpoint = EndpointKG(proxy.url, kg.profile)
-                    endpoint.index = kg.index
-                    replies[f"{delay} ms"] = distant = []
-                    for question in questions:
-                        proxy.reset()
-                        reply = _ask(endpoint, question)
-                        distant.append((*reply, proxy.requests, proxy.waves))
-                    endpoint.close()
+        for delay in delays:
+            with OxigraphServer(store, delay) as engine:
+                endpoint = EndpointKG(engine.url, kg.profile)
+                endpoint.index = kg.index
+                replies[f"{delay} ms"] = distant = []
+                for question in questions:
+                    engine.reset()
+                    reply = _ask(endpoint, question)
+                    distant.append((*reply, len(engine.asked), engine.waves))
+                endpoint.close()
         for name, given in replies.items():
             answers, seconds, trips, waves = zip(*given, strict=True)
             same = [set(a.values) == set(b[0].values) for a, b in zip(answers, here, strict=True)]

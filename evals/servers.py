@@ -1,16 +1,14 @@
-"""Servers on loopback for benches and tests: a SPARQL endpoint that is a real engine, a proxy before one."""
+"""Servers on loopback for benches and tests: a SPARQL endpoint that is a real engine, near or far."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Mapping
-from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
 import pyoxigraph as ox
 
 
@@ -72,11 +70,20 @@ class LoopbackHandler(BaseHTTPRequestHandler):
 
 
 class OxigraphServer(LoopbackServer):
-    """An endpoint over a store, named graphs read as one; `asked` are the queries so far."""
+    """An endpoint over a store, named graphs read as one, a round trip of `delay_ms` away; also counts.
 
-    def __init__(self, store: ox.Store) -> None:
+    Opening a connection is a round trip too. `asked` are the queries since the last `reset`, `waves` the
+    sequential round trips: the longest chain of requests that each began after one had ended.
+    """
+
+    def __init__(self, store: ox.Store, delay_ms: float = 0.0) -> None:
         super().__init__(_SparqlHandler)
-        self.store, self.asked, self.url = store, list[str](), f"{self.origin}/sparql"
+        self.store, self.delay_ms, self.url = store, delay_ms, f"{self.origin}/sparql"
+        self.lock, self.asked, self.waves = threading.Lock(), list[str](), 0
+
+    def reset(self) -> None:
+        """Count from zero."""
+        self.asked, self.waves = [], 0
 
     def answer(self, sparql: str) -> tuple[int, str, bytes]:
         """Return status, content type and body of the reply to a query."""
@@ -91,66 +98,21 @@ class OxigraphServer(LoopbackServer):
 class _SparqlHandler(LoopbackHandler):
     server: OxigraphServer
 
-    def do_GET(self) -> None:
-        (sparql,) = parse_qs(urlsplit(self.path).query or self.read_body().decode())["query"]
-        self.server.asked.append(sparql)
-        status, kind, body = self.server.answer(sparql)
-        self.send_body(status, body, kind)
-
-    do_POST = do_GET  # noqa: N815 - the name that the base class looks for
-
-
-_HOP_BY_HOP = {
-    "connection", "keep-alive", "transfer-encoding", "content-length", "host", "accept-encoding",
-    "content-encoding",
-}  # fmt: skip
-
-
-class Proxy(LoopbackServer):
-    """Adds `delay_ms` to every round trip to an endpoint, opening a connection included, and counts.
-
-    `waves` are sequential round trips: the longest chain of requests that each began after one had ended.
-    """
-
-    def __init__(self, target: str, *, delay_ms: float = 0.0) -> None:
-        parts = urlsplit(target)
-        self.target, self.delay_ms = f"http://{parts.netloc}", delay_ms
-        self.lock, self.requests, self.waves = threading.Lock(), 0, 0
-        super().__init__(_ProxyHandler)
-        self.url = f"{self.origin}{parts.path}"
-
-    def reset(self) -> None:
-        """Count from zero."""
-        self.requests = self.waves = 0
-
-
-class _ProxyHandler(LoopbackHandler):
-    server: Proxy
-
     def setup(self) -> None:
         """Shake hands, which takes a round trip."""
         super().setup()
         time.sleep(self.server.delay_ms / 1000)
 
     def do_GET(self) -> None:
-        """Pass a request on."""
-        proxy = self.server
-        with proxy.lock:
-            proxy.requests += 1
-            place = proxy.waves + 1
-        time.sleep(proxy.delay_ms / 1000)
-        url, given = f"{proxy.target}{self.path}", _end_to_end(self.headers)
-        reply = httpx.request(self.command, url, content=self.read_body(), headers=given, timeout=600)
-        with proxy.lock:  # before the reply: what the client does next is a new round trip
-            proxy.waves = max(proxy.waves, place)
-        self.send_response_only(reply.status_code)  # no Server header: engines are recognised by theirs
-        for name, value in {**_end_to_end(reply.headers), "Content-Length": str(len(reply.content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(reply.content)
+        server = self.server
+        (sparql,) = parse_qs(urlsplit(self.path).query or self.read_body().decode())["query"]
+        with server.lock:
+            server.asked.append(sparql)
+            place = server.waves + 1
+        time.sleep(server.delay_ms / 1000)
+        status, kind, body = server.answer(sparql)
+        with server.lock:  # before the reply: what the client does next is a new round trip
+            server.waves = max(server.waves, place)
+        self.send_body(status, body, kind)
 
     do_POST = do_GET  # noqa: N815 - the name that the base class looks for
-
-
-def _end_to_end(headers: Mapping[str, str] | Message) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}

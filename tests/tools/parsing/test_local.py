@@ -8,7 +8,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from triplewise.evals.servers import OxigraphServer, Proxy
+from triplewise.evals.servers import OxigraphServer
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.endpoint import EndpointKG
@@ -30,19 +30,19 @@ def demo() -> LocalKG:
 
 
 @pytest.fixture(scope="module")
-def proxy(demo: LocalKG) -> Iterator[Proxy]:
+def server(demo: LocalKG) -> Iterator[OxigraphServer]:
     store = ox.Store()
     store.bulk_extend(demo.quads())
-    with OxigraphServer(store) as server, Proxy(server.url, delay_ms=50) as proxy:
-        yield proxy
+    with OxigraphServer(store, delay_ms=50) as running:
+        yield running
 
 
 @pytest.fixture
-def endpoint(demo: LocalKG, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
+def endpoint(demo: LocalKG, server: OxigraphServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    kg = EndpointKG(proxy.url, demo.profile)
+    kg = EndpointKG(server.url, demo.profile)
     kg.index = demo.index
-    proxy.reset()
+    server.reset()
     yield kg
     kg.close()
 
@@ -56,11 +56,11 @@ class Far(EndpointKG):
 
 
 def test_an_endpoint_is_read_whole_as_the_same_graph_here(
-    demo: LocalKG, endpoint: EndpointKG, proxy: Proxy
+    demo: LocalKG, endpoint: EndpointKG, server: OxigraphServer
 ) -> None:
     encoder = open_encoder()
     here, there = index_for(demo, encoder, "", tuple), index_for(endpoint, encoder, "", tuple)
-    assert proxy.waves <= 5
+    assert server.waves <= 5
     assert set(there.terms) == set(here.terms)
     assert [(r.path, r.names, len(r.starts)) for r in there.rels] == [
         (r.path, r.names, len(r.starts)) for r in here.rels
@@ -69,18 +69,18 @@ def test_an_endpoint_is_read_whole_as_the_same_graph_here(
 
 
 def test_facts_of_an_endpoint_are_kept_on_disk(
-    demo: LocalKG, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: LocalKG, server: OxigraphServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(facts, "PAUSE", 0.0)
     sizes = []
     for _ in range(2):
-        kg = Far(proxy.url, demo.profile)
+        kg = Far(server.url, demo.profile)
         kg.cache_dirs = (tmp_path,)
-        proxy.reset()
+        server.reset()
         found = facts.whole_facts(kg)
         assert found is not None
-        sizes.append((sum(len(list(pairs)) for _, pairs in found), proxy.requests > 0))
+        sizes.append((sum(len(list(pairs)) for _, pairs in found), bool(server.asked)))
         kg.close()
     assert [asked for _, asked in sizes] == [True, False]
     assert sizes[0][0] == sizes[1][0]
@@ -109,13 +109,15 @@ def test_a_local_index_has_the_classes_of_the_question_by_any_name(demo: LocalKG
     assert any("moon" in of.names and index.members(c) for c, of in enumerate(index.classes))
 
 
-def test_a_local_index_of_an_endpoint_takes_few_round_trips(endpoint: EndpointKG, proxy: Proxy) -> None:
+def test_a_local_index_of_an_endpoint_takes_few_round_trips(
+    endpoint: EndpointKG, server: OxigraphServer
+) -> None:
     index = local_index(endpoint, open_encoder(), "Which countries border Bolivia?", [BOLIVIA])
     assert BOLIVIA in index.numbers_of
-    assert proxy.waves <= 9
-    proxy.reset()
+    assert server.waves <= 9
+    server.reset()
     assert local_index(endpoint, open_encoder(), "Which countries border Bolivia?", [BOLIVIA]) is index
-    assert proxy.requests == 0
+    assert not server.asked
 
 
 def test_entities_are_looked_for_only_where_they_are_needed(demo: LocalKG) -> None:

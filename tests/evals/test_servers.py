@@ -1,0 +1,39 @@
+"""The endpoint of benches: what it counts."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import pyoxigraph as ox
+
+from triplewise.evals.servers import OxigraphServer
+
+
+class Together(OxigraphServer):
+    """Answers no request before three are there."""
+
+    barrier = Barrier(3)
+
+    def answer(self, sparql: str) -> tuple[int, str, bytes]:
+        self.barrier.wait(30)
+        return super().answer(sparql)
+
+
+def ask(url: str) -> bool:
+    """Whether the body of a reply is the answer yes."""
+    with urlopen(f"{url}?query={quote('ASK {}')}", timeout=30) as reply:
+        return b"true" in reply.read()
+
+
+def test_round_trips_are_counted_by_what_waits_for_what() -> None:
+    with OxigraphServer(ox.Store()) as server:
+        for _ in range(2):
+            server.reset()
+            assert all(ask(server.url) for _ in range(3))
+            assert (len(server.asked), server.waves) == (3, 3)
+    with Together(ox.Store()) as server, ThreadPoolExecutor(3) as pool:
+        assert all(pool.map(ask, [server.url] * 3))
+        assert (len(server.asked), server.waves) == (3, 1)
