@@ -157,11 +157,11 @@ class OriginCheck(CORSMiddleware):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request on, or answer it with 403."""
         headers = Headers(scope=scope) if scope["type"] in ("http", "websocket") else {}
-        origin, host = headers.get("origin"), headers.get("host") or ""
+        origin, host = headers.get("origin"), headers.get("host", "")
         message, address = "", (scope.get("server") or ("",))[0]
         if origin is not None and not self.is_allowed_origin(origin):
             message = f"pages of {origin!r} may not ask this server; http.cors of langgraph.json allows them"
-        elif host and address in LOOPBACK and host_of(f"//{host}") not in LOOPBACK:
+        elif address in LOOPBACK and host_of(f"//{host}") not in LOOPBACK:
             message = f"this server answers to {', '.join(LOOPBACK)}, not to {host!r}"
         if message:
             await PlainTextResponse(message, 403)(scope, receive, send)

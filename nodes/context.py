@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_type_hints
 import pydantic
 
 from triplewise.tools.actions import EXPLORE, MODEL_TOOLSETS, PYQL, SYMBOLIC
-from triplewise.tools.core.addresses import hide_secrets
+from triplewise.tools.core.addresses import hide_secrets, split_url
 from triplewise.tools.core.errors import ConfigurationError
 
 PRESET_DEFAULTS = ("toolset", "prompt", "max_steps")  # Settings whose None stands for the preset's own value
@@ -49,11 +49,18 @@ def _file_name(value: str) -> str:
     return value
 
 
+def _address(value: str) -> str:
+    if value:
+        split_url(value.strip(), "base_url", "http://localhost:8000/v1")
+    return value
+
+
 NameOrObject: TypeAlias = Annotated[
     Any, pydantic.WithJsonSchema({"type": "string"}), pydantic.AfterValidator(_name_or_object)
 ]
 """What names something; in Python, also the thing itself. Studio shows it as a text."""
 FileName: TypeAlias = Annotated[str, pydantic.AfterValidator(_file_name)]
+Address: TypeAlias = Annotated[str, pydantic.AfterValidator(_address)]
 
 
 def _opt(default: Any, description: str) -> Any:
@@ -84,7 +91,7 @@ class Context:
         '"embedded" (no key, no network), "openai:NAME" on any compatible server, or "provider:NAME" through '
         "the provider's LangChain package.",
     )
-    base_url: str | None = _opt(None, "Address of the model's server, e.g. http://localhost:8000/v1.")
+    base_url: Address | None = _opt(None, "Address of the model's server, e.g. http://localhost:8000/v1.")
     api_key_env: str = _opt("OPENAI_API_KEY", "Environment variable that holds the model's key.")
     calling: Literal["react", "tools"] = _opt("react", "How a model acts: text, or native tool calls.")
     max_actions: Count = _opt(1, "Actions that a reply of a model may hold; each is inspected in turn.")

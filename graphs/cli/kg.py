@@ -123,8 +123,15 @@ def _size_of(kg: KnowledgeGraph, folder: Path) -> list[tuple[str, str]]:
     from triplewise.tools.kg.open import is_store, read_manifest
 
     if is_store(folder):
-        size, names = (f"{read_manifest(folder)[name]:,}" for name in ("triples", "names"))
-        return [("triples", size), ("labels", f"{names} names in the index")]
+        manifest = read_manifest(folder)
+        rows = [
+            ("triples", f"{manifest['triples']:,}"),
+            ("labels", f"{manifest['names']:,} names in the index"),
+        ]
+        if not all("sha256" in facts for facts in manifest["files"].values()):
+            again = f"triplewise kg load SOURCES --into {folder} --replace"
+            rows.append(("checksums", f"none, so damage may go unnoticed; to have them: {again}"))
+        return rows
     if isinstance(kg, EndpointKG):
         names = (
             f"index of {kg.indexed}" if kg.indexed else f"no index; make one: triplewise kg index {kg.name}"

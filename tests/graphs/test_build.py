@@ -144,6 +144,7 @@ def test_unknown_names_list_the_legal_ones(wanted: dict[str, str], message: str)
         ({"kg": 5}, "kg: should be a name or an object"),
         ({"guidelines": [5]}, "guidelines: input should be a valid string"),
         ({"guidelines": "x.yaml"}, "guidelines: input should be a valid list"),
+        ({"base_url": "http://h:abc/v1"}, "base_url: no URL can be"),
         ({"seeds": "seeds\0.jsonl"}, "seeds: a NUL"),
         ({"kg": "films\ud800.ttl"}, "kg: a NUL or half a character"),
     ],

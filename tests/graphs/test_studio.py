@@ -257,7 +257,9 @@ def test_a_page_of_another_origin_is_refused(origin: str, status: int, server: s
     assert reply.headers.get("access-control-allow-origin") == (origin if status == 200 else None)
 
 
-@pytest.mark.parametrize(("host", "status"), [("evil.example", 403), ("[::1", 403), ("localhost:1", 200)])
+@pytest.mark.parametrize(
+    ("host", "status"), [("evil.example", 403), ("[::1", 403), ("", 403), ("localhost:1", 200)]
+)
 def test_a_server_of_this_machine_answers_to_no_other_name(host: str, status: int, server: str) -> None:
     reply = httpx.post(f"{server}/assistants/search", json={}, headers={"host": host}, trust_env=False)
     assert reply.status_code == status

@@ -165,6 +165,24 @@ def select(db: str, text: str, program: str = "", action: str = "query") -> Feed
             "WITH t AS (SELECT film_id, COUNT(*) AS n FROM prize GROUP BY film_id) SELECT MAX(n) FROM t",
             ("2",),
         ),
+        ("SELECT SUM(CASE WHEN year > 1990 THEN 1 ELSE 0 END) * 100 / COUNT(*) FROM film", ("66",)),
+        ("SELECT CASE WHEN MAX(year) > 1990 THEN 'yes' ELSE 'no' END FROM film", ("yes",)),
+        ("SELECT COALESCE(SUM(year), 0) FROM film WHERE year > 3000", ("0",)),
+        (
+            "SELECT title FROM film WHERE year < 1991 UNION SELECT name FROM person WHERE id = 2",
+            ("Ann Lee", "Red River"),
+        ),
+        (
+            "WITH RECURSIVE t(id, depth) AS (SELECT id, 0 FROM film WHERE id = 1 UNION ALL"
+            " SELECT film.id, depth + 1 FROM film JOIN t ON film.id = t.id + 1) SELECT MAX(depth) FROM t",
+            ("2",),
+        ),
+        (
+            "SELECT (SELECT name FROM person WHERE id = film.director) || ', ' || year FROM film LIMIT 1",
+            ("José Núñez, 1990",),
+        ),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY year) FROM film LIMIT 1", ("1",)),
+        ("SELECT t.* FROM (SELECT MIN(title) AS first FROM film) t", ("Blue Lake",)),
     ],
 )
 def test_what_a_model_selects_is_run(db: str, text: str, answers: tuple[str, ...]) -> None:
@@ -187,6 +205,17 @@ def test_what_a_model_selects_is_run(db: str, text: str, answers: tuple[str, ...
         ("SELECT 'Alien'", "bad_sql"),
         ("SELECT 'Alien' FROM film LIMIT 1", "bad_sql"),
         ("WITH t AS (SELECT 'Alien' AS title) SELECT title FROM t", "bad_sql"),
+        ("SELECT CASE WHEN COUNT(*) > 0 THEN 'Alien' END FROM film", "bad_sql"),
+        ("SELECT IIF(year > 1990, 'Alien', title) FROM film", "bad_sql"),
+        ("SELECT t.x FROM film JOIN (SELECT 'Alien' AS x) t LIMIT 1", "bad_sql"),
+        ("SELECT t.x FROM (VALUES ('Alien')) AS t(x), film", "bad_sql"),
+        ("SELECT title FROM film WHERE year > 3000 UNION SELECT 'Alien'", "bad_sql"),
+        ("SELECT COALESCE(MAX(title), 'Alien') FROM film WHERE year > 3000", "bad_sql"),
+        ("SELECT (SELECT 'Alien' WHERE film.year > 1) FROM film", "bad_sql"),
+        ("SELECT UPPER('alien') FROM film WHERE year > 1990", "bad_sql"),
+        ("SELECT title, 'Alien' FROM film", "bad_sql"),
+        ("SELECT COUNT(*) FROM (SELECT 1)", "bad_sql"),
+        ("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT SUM(n) FROM t", "bad_sql"),
     ],
 )
 def test_what_must_not_or_cannot_run_is_refused(db: str, text: str, code: str) -> None:

@@ -33,8 +33,8 @@ def query(
     """Run a SELECT and see its first rows. It becomes the answer when execute() follows."""
     database = open_database_of(context)
     statement = database.read_select(", ".join(select))
-    if statement.is_constant:
-        message = "it reads no column of a table: the answer must come from the database"
+    if statement.own:
+        message = f"no table holds its column {statement.own[:CELL]}: select columns, COUNT or EXISTS"
         raise ActionError("bad_sql", message, given=statement.text)
     rows = run_select(statement, database)
     shown = rows.rows[:SHOWN_ROWS] if answer_values(rows) else ()  # only NULL: no result

@@ -35,7 +35,8 @@ def split_url(url: str, what: str = "endpoint", example: str = "http://localhost
         parts = urlsplit(url)
         reason = "" if parts.scheme in ("http", "https") and parts.hostname else "it needs http:// and a host"
         reason = "a blank in its host" if re.search(r"\s", parts.netloc) else reason
-        _ = httpx.URL(url).host, parts.port  # checks the host as the client that will connect does
+        # Checks the host as the client that will connect does, and as the system then looks it up.
+        _ = httpx.URL(url).host, httpx.URL(url).raw_host.decode().encode("idna"), parts.port
     except (ValueError, httpx.InvalidURL) as error:
         reason = str(error) or "its host cannot be read"
     if reason:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyoxigraph as ox
 
-from triplewise.tools.core.addresses import hide_secrets, host_of, whole_url
+from triplewise.tools.core.addresses import hide_secrets, host_of, split_url, whole_url
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.federation.bridges import BRIDGE, find_bridges
 from triplewise.tools.federation.federated import LOCAL, SOURCE, FederatedKG
@@ -70,6 +70,10 @@ def open_sources(text: str, *, profile: Any = None, **settings: Any) -> Knowledg
     profiles = {} if profile is None else read_sources(profile)
     if unknown := profiles.keys() - sources.keys():
         raise ConfigurationError.unknown("source of a profile (NAME=PROFILE)", min(unknown), sources)
+
+    for name, address in sources.items():  # before any is asked
+        if re.match("https?:", address, re.IGNORECASE):
+            split_url(address, f"source {name}")
 
     def open_one(name: str) -> KnowledgeGraph:
         from triplewise.tools.federation.direct_mapping import is_database, open_database_graph

@@ -17,6 +17,7 @@ from sqlglot.generators.mysql import MySQLGenerator
 from sqlglot.optimizer.qualify import qualify
 
 from triplewise.tools.core.errors import ActionError
+from triplewise.tools.sql.lineage import own_value
 from triplewise.tools.sql.schema import Column, Schema
 from triplewise.tools.sql.values import nearest
 
@@ -39,22 +40,19 @@ class MariaDB(MySQL):
 
 @dataclass(frozen=True)
 class Select:
-    """A SELECT that may be run: what was parsed, or built, and sqlglot's name of its dialect."""
+    """A SELECT that may be run: what was parsed, or built, and sqlglot's name of its dialect.
+
+    `own`: the SQL of an output column that may hold what no table does, "" for none.
+    """
 
     tree: exp.Query
     dialect: str
+    own: str = ""
 
     @cached_property
     def text(self) -> str:
         """The statement, written anew."""
         return self.tree.sql(dialect=self.dialect, identify=False)
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether it neither reads a column of a table nor counts rows: its answer is not the database's."""
-        own = {cte.alias_or_name.lower() for cte in self.tree.find_all(exp.CTE)}
-        tables = any(table.name.lower() not in own for table in self.tree.find_all(exp.Table))
-        return not (tables and self.tree.find(exp.Column, exp.Star, exp.Count))
 
     def limited(self, most: int) -> str:
         """The statement with a limit of rows, where it has none of its own."""
@@ -104,15 +102,15 @@ def read_select(text: str, schema: Schema, dialect: str) -> Select:
         name = str(function.name if isinstance(function, exp.Anonymous) else function.sql_name()).lower()
         if name.startswith(_FILE_READERS):
             raise ActionError("not_select", f"{name} reads files: only tables may be queried", given=name)
-    own = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+    ctes = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
     names = [t.name for t in schema.tables]
     for table in tree.find_all(exp.Table):
-        if table.name.lower() not in {*own, *map(str.lower, names)}:
+        if table.name.lower() not in {*ctes, *map(str.lower, names)}:
             near = [str(n) for n in nearest(table.name, names, NEAREST)] or names[:NEAREST]
             message = f"there is no table {table.name}"
             raise ActionError("unknown_table", message, given=table.name, nearest=near)
     try:
-        _qualified(tree, schema, dialect)
+        own = own_value(_qualified(tree, schema, dialect))
     except (OptimizeError, ParseError) as error:
         known = {c.name.lower() for c in schema.columns} | {a.alias.lower() for a in tree.find_all(exp.Alias)}
         given = next((c.name for c in tree.find_all(exp.Column) if c.name.lower() not in known), "")
@@ -120,10 +118,10 @@ def read_select(text: str, schema: Schema, dialect: str) -> Select:
         near = [ids[str(n)] for n in nearest(given, list(ids), NEAREST)] if given else []
         message = f"there is no column {given}" if given else str(error).splitlines()[0]
         raise ActionError("unknown_column", message, given=given or message, nearest=near) from None
-    return Select(tree, dialect)
+    return Select(tree, dialect, "" if own is None else own.sql(dialect=dialect))
 
 
-def _qualified(tree: exp.Query, schema: Schema, dialect: str) -> exp.Expr:
+def _qualified(tree: exp.Query, schema: Schema, dialect: str) -> exp.Query:
     """The statement with the table of every column. Raises `OptimizeError` for an unknown column."""
     columns: dict[str, object] = {t.name: {c.name: "text" for c in t.columns} for t in schema.tables}
     return qualify(tree.copy(), schema=columns, dialect=dialect, identify=False, quote_identifiers=False)

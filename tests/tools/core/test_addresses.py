@@ -17,7 +17,7 @@ from triplewise.tools.core.errors import ConfigurationError
     [
         *("http://[::1/s", "http://h:abc/s", "http://127.0.0.1:8961x/sparql", "http://☃.invalid/s"),
         *("ftp://x/y", "http:///x", "http://me:pw@/x", "http://a b/x", "http://h:99999/x"),
-        *("http://xn--/x", "x"),
+        *("http://xn--/x", "x", "http://.invalid/x", f"http://{'a' * 64}.invalid/x"),
     ],
 )
 def test_an_impossible_url_is_refused_without_its_password(url: str) -> None:

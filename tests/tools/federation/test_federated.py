@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.federation.bridges import SAME_AS, SAME_NAME
 from triplewise.tools.federation.federated import FederatedKG
@@ -138,6 +139,11 @@ def test_the_others_answer_where_one_is_silent(sources: dict[str, str]) -> None:
     assert [e.iri for e in kg.names.exact("Alien")] == [IRI(MY + "alien")]
     assert "gone did not answer: " in kg.remarks([])[1]
     assert kg.query("SELECT ?x { SERVICE <gone> { ?x ?p ?o } }").outcome is Outcome.UNAVAILABLE
+
+
+def test_an_address_that_no_server_can_have_is_refused_before_any_is_asked(sources: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match="source gone: no URL can be"):
+        open_sources(f"mine={sources['mine']}.not-there + gone=http://h:abc/s")
 
 
 def test_a_question_crosses_sources_of_which_one_is_large(
