@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from triplewise.tools.core.terms import Literal
 from triplewise.tools.language.lexicon import word_list
@@ -95,12 +95,19 @@ class _Names:
     ) -> None:
         """All words of a name within a window ("Kobe Bean Bryant"), or a rare part of one (a surname); where
         words were corrected, all words of a name with one of these."""
-        at = defaultdict[int, dict[str, list[int]]](dict)  # node -> words of its names -> their places
+        places_of = defaultdict[str, list[int]](list)  # words and their parts -> where they stand
         for i, word in enumerate(words):
             for piece in {singular(word), *(singular(part) for part in split_name(word).split())}:
-                nodes = self._index.named.by_word.get(piece, ())
-                for node in nodes if len(nodes) <= COMMON_WORD else ():
-                    at[node].setdefault(piece, []).append(i)
+                places_of[piece].append(i)
+        by_word = self._index.named.by_word
+        nodes_of = {p: nodes for p in places_of if len(nodes := by_word.get(p, ())) <= COMMON_WORD}
+        rare = (nodes for p, nodes in nodes_of.items() if any(map(self._is_rare, places_of[p])))
+        several = Counter(chain.from_iterable(nodes_of.values()))
+        named = {node for node, n in several.items() if n > 1}.union(*rare)  # one common word names nothing
+        at = {node: dict[str, list[int]]() for node in named}  # words of a node's names -> their places
+        for piece, nodes in nodes_of.items():
+            for node in named.intersection(nodes):
+                at[node][piece] = places_of[piece]
         found = defaultdict[tuple[Span, str], set[int]](set)
         for node, placed in at.items():
             need = {singular(word) for word in self._index.named.words[node]}
