@@ -15,8 +15,10 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx
 import numpy as np
@@ -45,6 +47,8 @@ MAX_TOKENS = 1024  # Most tokens of a reply where nothing sets a limit
 CHARACTERS, BYTES, OTHER_BYTES = 16, 1024, 2**20
 # Texts per embedding request, texts whose vectors are cached, most bytes of a reply with vectors
 BATCH, CACHED_TEXTS, LONGEST_VECTORS = 256, 2_000, 64 * 2**20
+# Connections to a server
+LIMITS, POOLS = httpx.Limits(max_connections=1000, max_keepalive_connections=100), 16
 # Optional parameters of a request, and how providers report that a model does not support one or its value
 _OPTIONAL = ("max_tokens", "parallel_tool_calls", "reasoning_effort", "stop", "temperature")
 _REFUSED = re.compile(
@@ -106,6 +110,22 @@ class _Limited(httpx.AsyncByteStream):
         await self.whole.aclose()
 
 
+class _Pools(httpx.AsyncBaseTransport):
+    """Connection pools that take turns: for every request, a pool looks through all of its connections."""
+
+    def __init__(self) -> None:
+        context = httpx.create_ssl_context()
+        self._pools = [httpx.AsyncHTTPTransport(verify=context, limits=LIMITS) for _ in range(POOLS)]
+        self._turns = cycle(self._pools)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await next(self._turns).handle_async_request(request)
+
+    async def aclose(self) -> None:
+        for pool in self._pools:
+            await pool.aclose()
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A model on an OpenAI-compatible server. The key is never shown."""
@@ -133,7 +153,8 @@ class Server:
         client = httpx.AsyncClient(
             event_hooks={"response": [limit]},
             headers={"Accept-Encoding": "identity"},
-            limits=httpx.Limits(max_connections=1000, max_keepalive_connections=100),
+            limits=LIMITS,
+            transport=None if getproxies() else _Pools(),  # the client makes its own for proxies
             follow_redirects=True,
         )
         own = {name: getattr(self, name) for name in ("model", "base_url", "timeout", "max_retries")}
