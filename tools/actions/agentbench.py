@@ -270,12 +270,11 @@ def get_attributes(context: ActionContext, variable: Set) -> Feedback:
     """List the attributes of a variable that are numbers or dates. Use it for superlatives only."""
     step, kg, profile = _Step(context), context.kg, context.kg.profile
     program = program_of(step.calls, n := step.number(variable), profile)
-    result = kg.query(
-        f"SELECT ?attribute (SAMPLE(?held) AS ?example) WHERE {{\n{program.where(profile)}\n"
-        f"{program.answer[0].n3()} ?attribute ?held .\nFILTER(isLiteral(?held))\n}} GROUP BY ?attribute"
-    )
-    held = [r for r, example in result.rows if isinstance(r, IRI) and example and is_measure(example)]
-    attributes, _ = context.rank([profile.short(r) for r in held if not profile.excludes(r)], [])
+    held = f"{program.answer[0].n3()} ?attribute ?held .\nFILTER(isLiteral(?held))\n"
+    where = f"WHERE {{\n{program.where(profile)}\n{held}}} GROUP BY ?attribute"
+    result = kg.query(f"SELECT ?attribute (SAMPLE(?held) AS ?example) {where}")
+    found = [r for r, example in result.rows if isinstance(r, IRI) and example and is_measure(example)]
+    attributes, _ = context.rank([profile.short(r) for r in found if not profile.excludes(r)], [])
     return Feedback(
         arguments=(f"#{n}",),
         outcome=result.outcome if attributes else Outcome.EMPTY,

@@ -18,7 +18,7 @@ from triplewise.tools.core.files import packaged
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.literals import NUMERIC
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Relations, Result
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Relations, Result, terms_n3
 from triplewise.tools.parsing.card import LocalCard, local_card
 from triplewise.tools.parsing.statements import decides
 from triplewise.tools.pyql.program import TEMPORAL, Aggregate, Extreme, Fact, Filter, PyQL, Typed
@@ -153,10 +153,8 @@ def _replace_earlier_fact(context: ActionContext, before: PyQL, after: PyQL) -> 
             if set(preview(context, before).values.get(variable.name, [])) != {terms.UNNAMED}:
                 return None
             kept = tuple(clause for clause in after.clauses if clause != earlier)
-            feedback, short = (
-                preview(context, replace(after, clauses=kept)),
-                context.kg.profile.short(relation),
-            )
+            feedback = preview(context, replace(after, clauses=kept))
+            short = context.kg.profile.short(relation)
             led = f"{short}, which led {variable.n3()} only to nodes without a name"
             text = f"{feedback.observation} (The fact over {led}, was left out.)"
             is_found = feedback.outcome in (Outcome.ROWS, Outcome.TRUNCATED)
@@ -192,11 +190,9 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
     """
     kg, limit = context.kg, context.preview
     if not result.rows:
-        text = "The query has no result."
         nothing: dict[str, list[str]] = {v: [] for v in result.variables}
-        return Feedback(
-            outcome=result.outcome, message=result.message, observation=text, values=nothing, ids=nothing
-        )
+        found = Feedback(outcome=result.outcome, message=result.message, values=nothing, ids=nothing)
+        return replace(found, observation="The query has no result.")
     columns = {v: result.column(v) for v in result.variables}
     shown = {v: column[:limit] for v, column in columns.items()}
     rows = result.rows[:ROWS] if min(len(columns), len(result.rows)) > 1 and not context.published else ()
@@ -350,13 +346,10 @@ def _result_facts(
 
 def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
     """Return whether most of the first nodes have only one neighbour: a mediator joins several."""
-    shown = [node for node in nodes if isinstance(node, IRI)][:_LOOKED_AT]
-    values = " ".join(node.n3() for node in shown)
-    result = kg.query(
-        f"SELECT DISTINCT ?node ?relation ?other WHERE {{ VALUES ?node {{ {values} }} "
-        "{ ?node ?relation ?other } UNION { ?other ?relation ?node } }",
-        limit=_FACTS,
-    )
+    shown = terms_n3([node for node in nodes if isinstance(node, IRI)][:_LOOKED_AT])
+    around = "{ ?node ?relation ?other } UNION { ?other ?relation ?node }"
+    sparql = f"SELECT DISTINCT ?node ?relation ?other WHERE {{ VALUES ?node {{ {shown} }} {around} }}"
+    result = kg.query(sparql, limit=_FACTS)
     if result.outcome != Outcome.ROWS:
         return False
     joined = dict[Term | None, set[Term | None]]()
@@ -399,10 +392,9 @@ def script(program: PyQL, profile: Profile) -> tuple[Call, ...]:
     A question of yes or no begins with `ask()`: a fact that does not hold is then an answer, and no mistake.
     How values compare is found out by each action itself.
     """
-    clauses = (
-        replace(c, kind="") if isinstance(c, Filter | Extreme | Aggregate) else c for c in program.clauses
-    )
-    lines = replace(program, clauses=tuple(clauses)).text(profile).splitlines()
+    kinds = Filter | Extreme | Aggregate
+    bare = tuple(replace(c, kind="") if isinstance(c, kinds) else c for c in program.clauses)
+    lines = replace(program, clauses=bare).text(profile).splitlines()
     parts = (line.partition("(") for line in lines)
     calls = [Call(name, tuple(scan_arguments(rest)[0])) for name, _, rest in parts if name != "ask"]
     return (*([Call("ask")] if program.boolean else []), *calls, Call("execute"))

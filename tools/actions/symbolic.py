@@ -131,10 +131,8 @@ def _passages_text(context: ActionContext, name: str, extraction: Extraction) ->
     if not extraction.passages:
         return f"No document about {name} was found{why}."
     passages = " ; ".join(map(one_line, extraction.passages[:SHOWN_PASSAGES]))[:SHOWN_CHARACTERS]
-    text = (
-        f"By searching, {name}'s relevant documents are {passages} You should extract relevant factual "
-        f"triples about {name} to answer the question. "
-    )
+    text = f"By searching, {name}'s relevant documents are {passages} You should extract relevant factual "
+    text += f"triples about {name} to answer the question. "
     if not extraction.facts:
         return f"{text}No triple of this relation could be extracted{why}."
     kg, triples = overlaid(context.kg, extraction.facts), [f.triple for f in extraction.facts]

@@ -8,8 +8,7 @@ from typing import Literal
 
 from triplewise.tools.core.terms import Triple
 
-FactStatus = Literal["proposed", "accepted", "rejected"]
-"""`proposed` until a person has decided."""
+FactStatus = Literal["proposed", "accepted", "rejected"]  # `proposed` until a person has decided
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,9 +82,8 @@ class YamlDocument:
             if first["type"] in unknown:
                 legal = getattr(kind, "__annotations__", {}) if len(place) == 1 else {}
                 message = f"unknown key{did_you_mean(str(place[0]), legal) if legal else ''}"
-            raise self.error(
-                f"{'.'.join(map(str, place))[:200] or 'file'}: {message}", *keys, *place
-            ) from error
+            where = ".".join(map(str, place))[:200] or "file"
+            raise self.error(f"{where}: {message}", *keys, *place) from error
 
     def error(self, message: str, *keys: object) -> DataError:
         """An error that names the file and the line of what keys and indices lead to."""
@@ -120,10 +119,8 @@ def parse_yaml(text: str, path: Path | str) -> YamlDocument:
                 keys = set()
                 for key, value in node.value:
                     if isinstance(key, yaml.ScalarNode) and key.value in keys:
-                        line = key.start_mark.line + 1
-                        raise DataError(
-                            f"{key.value[:200]}: stands twice in one mapping; drop one", path, line
-                        )
+                        message = f"{key.value[:200]}: stands twice in one mapping; drop one"
+                        raise DataError(message, path, key.start_mark.line + 1)
                     keys.add(key.value if isinstance(key, yaml.ScalarNode) else None)
                     nodes += (key, value)
         return YamlDocument(None if root is None else loader.construct_document(root), path, root)

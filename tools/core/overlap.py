@@ -88,9 +88,8 @@ def best_overlap(
     """The overlap with the gold set of highest F1, as WebQSP scores it; Hits@1 and exact match with any."""
     given = list(answers)
     overlaps = [overlap(given, gold, compare, names) for gold in gold_sets]
-    return max(overlaps, key=lambda o: o.f1)._replace(
-        hits_at_1=max(o.hits_at_1 for o in overlaps), exact_match=max(o.exact_match for o in overlaps)
-    )
+    hits, exact = max(o.hits_at_1 for o in overlaps), max(o.exact_match for o in overlaps)
+    return max(overlaps, key=lambda o: o.f1)._replace(hits_at_1=hits, exact_match=exact)
 
 
 def read_value(value: Any, compare: Compare = "ids", names: Names | None = None) -> Value:

@@ -19,8 +19,7 @@ class Atom:
         return f"-[{self.relation}]->" if self.forward else f"<-[{self.relation}]-"
 
 
-Path: TypeAlias = tuple[Atom, ...]
-"""A chain of relations: the path of a rule."""
+Path: TypeAlias = tuple[Atom, ...]  # A chain of relations: the path of a rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,10 +72,8 @@ def _records(kind: Kind, source: str | Path) -> list[dict[str, Any]]:
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         with suppress(ValueError, TypeError, RecursionError):
             record = {"answer": [], "entities": {}, **json.loads(line)}
-            is_whole = all(isinstance(record.get(name), str) for name in TEXTS[kind])
-            is_whole = (
-                is_whole and isinstance(record["answer"], list) and isinstance(record["entities"], dict)
-            )
+            kinds = dict.fromkeys(TEXTS[kind], str) | {"answer": list, "entities": dict}
+            is_whole = all(isinstance(record.get(name), of) for name, of in kinds.items())
             if is_whole and record["source"] == key:
                 records.append(record)
     return records

@@ -16,9 +16,8 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f
 _BREAKS = re.compile(r"[\t-\r\x1c-\x1e\x85\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Characters that steer a terminal, end a line, or turn the direction in which what follows is shown."""
-_ESCAPED = re.compile(
-    r'["\\\n\r\t\f\x08\x80-\x9f\u2028-\u202e\u2066-\u2069]'
-)  # others of ASCII have no escape that all engines take
+# Others of ASCII have no escape that all engines take.
+_ESCAPED = re.compile(r'["\\\n\r\t\f\x08\x80-\x9f\u2028-\u202e\u2066-\u2069]')
 
 
 @dataclass(frozen=True, slots=True, order=True)

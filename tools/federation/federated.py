@@ -27,8 +27,7 @@ from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Resu
 T = TypeVar("T")
 Items: TypeAlias = "list[str | tuple[str, Items]]"
 """What a group of a query holds: triples, filters and the like as texts; groups with what is before them."""
-Known: TypeAlias = dict[str, list[str]]
-"""What variables may be, in SPARQL, by their names."""
+Known: TypeAlias = dict[str, list[str]]  # What variables may be, in SPARQL, by their names
 LOCAL, SOURCE = "", "urn:triplewise:source:"
 ROWS, BOUND, MOST_BOUND = 20_000, 300, 3_000
 """Most rows of an endpoint for a part of a query; values that it is handed at once, and that are known of."""
@@ -191,9 +190,8 @@ class FederatedKG(KnowledgeGraph):
             return self._steps(end, path[1:].strip(), subject, run)
         if outer == ["(", ")"]:
             return self._steps(subject, path[1:-1].strip(), end, run)
-        raise Refused(
-            f"the path {path} may lead through several sources: write a triple for each of its steps."
-        )
+        fix = "write a triple for each of its steps."
+        raise Refused(f"the path {path} may lead through several sources: {fix}")
 
     def holders(self, triple: str, foreign: bool = False) -> tuple[str, ...]:
         """The sources that hold facts of a triple pattern in SPARQL, or of relations of its path; cached."""

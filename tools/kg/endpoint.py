@@ -150,10 +150,8 @@ class EndpointKG(KnowledgeGraph):
                 break
             back_off = min(BACK_OFF * 2**attempt, LONGEST_WAIT) * random.uniform(0.8, 1.2)
             if (wait := max(verdict.wait, back_off)) >= deadline.left:
-                left = f"the time-out of {deadline.seconds:g} s does not leave"
-                message = (
-                    f"{verdict.result.message.rstrip('.')}. Trying again needs {wait:.1f} s, which {left}."
-                )
+                left = f"{wait:.1f} s, which the time-out of {deadline.seconds:g} s does not leave."
+                message = f"{verdict.result.message.rstrip('.')}. Trying again needs {left}"
                 return Result(verdict.result.outcome, message=message)
             deadline.sleep(wait)
         return verdict.result
@@ -173,12 +171,9 @@ class EndpointKG(KnowledgeGraph):
             elif isinstance(error, httpx.ConnectError):
                 remedy = "check the URL and the network"
             message = f"{self.url} cannot be reached ({error or type(error).__name__}); {remedy}"
-            result, down = Result(Outcome.UNAVAILABLE, message=message), isinstance(error, httpx.ConnectError)
-            return Verdict(
-                result,
-                retry=isinstance(error, httpx.TransportError | httpx.DecodingError | zlib.error),
-                down=down,
-            )
+            retry = isinstance(error, httpx.TransportError | httpx.DecodingError | zlib.error)
+            result = Result(Outcome.UNAVAILABLE, message=message)
+            return Verdict(result, retry=retry, down=isinstance(error, httpx.ConnectError))
         self.shared._engine = self.shared._engine or engine_of(reply.headers.get("server", ""))
         verdict = judge(reply, query, limit, bool(self._headers))
         self.shared._has_answered |= verdict.result.outcome.ok

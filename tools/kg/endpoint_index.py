@@ -121,10 +121,8 @@ class _NameReader:
         while not finished:
             self.progress(f"reading {kind} {section.rpartition('/')[2]}", read, None)
             some = f"{{ SELECT ?node ?text WHERE {{ {pattern} }} OFFSET {read} LIMIT {page} }}"
-            around = f"{some} {counted if facts else 'BIND(1 AS ?x)'}"
-            result = self.kg.query(
-                f"SELECT ?node ?text (COUNT(?x) AS ?n) WHERE {{ {around} }} GROUP BY ?node ?text"
-            )
+            group = f"{{ {some} {counted if facts else 'BIND(1 AS ?x)'} }} GROUP BY ?node ?text"
+            result = self.kg.query(f"SELECT ?node ?text (COUNT(?x) AS ?n) WHERE {group}")
             self.pages += 1
             time.sleep(self.pause)
             if result.outcome is Outcome.TRUNCATED:  # the endpoint sends fewer rows than requested
@@ -146,9 +144,8 @@ class _NameReader:
             elif facts:  # to count the facts of nodes is too much for it
                 facts = False
             else:
-                raise KGUnavailableError(
-                    f"{result.message} {read:,} names are read and kept: run the same command again to go on"
-                )
+                kept = f"{read:,} names are read and kept: run the same command again to go on"
+                raise KGUnavailableError(f"{result.message} {kept}")
 
     def names(self) -> Iterator[Name]:
         """The names of the nodes that questions can be about, in order of preference."""

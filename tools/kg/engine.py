@@ -136,9 +136,8 @@ def read_query(sparql: str) -> ReadQuery:
         if token.keyword in ("SELECT", "ASK", *_REFUSED):
             break
         if token.keyword not in ("PREFIX", "BASE") and token.kind not in ("iri", "name"):
-            raise Refused(
-                f"a query starts with SELECT or ASK, behind its PREFIX lines, not with {token.text!r}."
-            )
+            start = "a query starts with SELECT or ASK, behind its PREFIX lines"
+            raise Refused(f"{start}, not with {token.text!r}.")
     else:
         raise Refused("the query is empty: write one SELECT or ASK query.")
     form: Form = "ASK" if token.keyword == "ASK" else "SELECT"

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.files import packaged
@@ -87,10 +87,7 @@ def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str]
     )
 
 
-@cache
-def _naming() -> dict[str, list[str]]:
-    words: dict[str, list[str]] = packaged("triplewise.tools.kg", "naming.yaml")
-    return words
+_naming: Callable[[], dict[str, list[str]]] = cache(partial(packaged, "triplewise.tools.kg", "naming.yaml"))
 
 
 def _known(kind: str, counts: Mapping[str, int]) -> tuple[str, ...]:
@@ -123,9 +120,8 @@ def endpoint_profile(kg: KnowledgeGraph) -> str | None:
     naming = {p for profile in known for p in (*profile.label_predicates, *profile.type_predicates)}
     values = " ".join(f"<{p}>" for p in sorted(naming))
     own = " && ".join(f"!STRSTARTS(STR(?s), '{space}')" for space in ENGINE_SPACES)
-    named = (
-        f"SELECT DISTINCT ?s WHERE {{ VALUES ?by {{ {values} }} ?s ?by ?name FILTER({own}) }} LIMIT {_VALUES}"
-    )
+    named = f"VALUES ?by {{ {values} }} ?s ?by ?name FILTER({own})"
+    named = f"SELECT DISTINCT ?s WHERE {{ {named} }} LIMIT {_VALUES}"
     for pattern in ("?s ?p ?o", f"{{ {named} }} ?s ?p ?o"):
         result = kg.query(f"SELECT ?s ?p WHERE {{ {pattern} }}", limit=10 * _VALUES)
         if not result.outcome.ok:
@@ -189,10 +185,8 @@ def _language(facts: Iterable[tuple[Term | None, Literal]]) -> str:
 
 def _ids_are_names(select: Select, pattern: str) -> bool:
     """Whether most local names of some nodes are words of their own: no numbers, codes or "item 17"."""
-    rows = select(
-        f"SELECT DISTINCT ?node WHERE {{ {pattern} FILTER(isIRI(?node) && !STRSTARTS(STR(?node), '{BLANK}'))"
-        f" }} LIMIT {_VALUES}"
-    )
+    named = f"{pattern} FILTER(isIRI(?node) && !STRSTARTS(STR(?node), '{BLANK}'))"
+    rows = select(f"SELECT DISTINCT ?node WHERE {{ {named} }} LIMIT {_VALUES}")
     names = [shapes.node_name(node.value) for (node,) in rows if isinstance(node, IRI)]
     words = [frozenset(_LETTERS.findall(name)) for name in names]
     in_words = [w for w, name in zip(words, names, strict=True) if 2 * sum(map(len, w)) >= len(name) > 0]
@@ -232,22 +226,19 @@ def _namespaces(
 def _namespace_counts(select: Select, pattern: str, variable: str = "?s") -> dict[str, int]:
     """How many of a sample of nodes each namespace holds, most first."""
     sample = f"SELECT DISTINCT {variable} WHERE {{ {pattern} }} LIMIT {_SAMPLE}"
-    space = _SPACE.format(variable)
-    rows = select(
-        f"SELECT ?space (COUNT(*) AS ?n) WHERE {{ {{ {sample} }} FILTER(isIRI({variable})) "
-        f"BIND({space} AS ?space) }} GROUP BY ?space ORDER BY DESC(?n) LIMIT 60"
-    )
+    group = f"{{ {sample} }} FILTER(isIRI({variable})) BIND({_SPACE.format(variable)} AS ?space)"
+    counted = f"SELECT ?space (COUNT(*) AS ?n) WHERE {{ {group} }} GROUP BY ?space"
+    rows = select(f"{counted} ORDER BY DESC(?n) LIMIT 60")
     return {space.value: int(_number(n)) for space, n in rows if space is not None and ":" in space.value}
 
 
 def _unlabelled_are_mediators(select: Select, labels: tuple[str, ...], kind: str) -> bool:
     """Whether some classes never have labels, nor ids that are names, while most others nearly always do."""
     label = "|".join(f"<{p}>" for p in labels)
-    rows = select(
-        f"SELECT ?c (COUNT(DISTINCT ?s) AS ?n) (COUNT(DISTINCT ?named) AS ?m) WHERE {{ ?s <{kind}> ?c "
-        f"FILTER(!STRSTARTS(STR(?s), '{BLANK}')) OPTIONAL {{ ?s {label} ?l BIND(?s AS ?named) }} }} "
-        "GROUP BY ?c LIMIT 2000"
-    )
+    nodes = f"?s <{kind}> ?c FILTER(!STRSTARTS(STR(?s), '{BLANK}'))"
+    group = f"{nodes} OPTIONAL {{ ?s {label} ?l BIND(?s AS ?named) }}"
+    counts = "?c (COUNT(DISTINCT ?s) AS ?n) (COUNT(DISTINCT ?named) AS ?m)"
+    rows = select(f"SELECT {counts} WHERE {{ {group} }} GROUP BY ?c LIMIT 2000")
     shares = [(_number(m) / _number(n), _number(n)) for c, n, m in rows if _number(n)]
     total = sum(n for _, n in shares)
     named = sum(n for share, n in shares if share >= 0.9)

@@ -38,11 +38,8 @@ class LimitedText:
         self.since_fact = 0  # the reader sets it back
         # JSON-LD may say last what its facts are.
         self._factless = math.inf if form == ox.RdfFormat.JSON_LD else FACTLESS
-        kinds: dict[ox.RdfFormat | None, type[_Check]] = {
-            ox.RdfFormat.RDF_XML: _Xml,
-            ox.RdfFormat.JSON_LD: _Json,
-        }
-        self._check = kinds.get(form, _Terms)()
+        nested: type[_Check] = _Json if form == ox.RdfFormat.JSON_LD else _Terms
+        self._check = _Xml() if form == ox.RdfFormat.RDF_XML else nested()
 
     def read(self, size: int) -> str:
         """Return the next characters. Raises `DataError` beyond a limit, SyntaxError for what is not XML."""

@@ -92,13 +92,9 @@ def _date(form: re.Pattern[str], value: str) -> str | None:
     if match is None:
         return None
     parts = match.groupdict()
-    words = [
-        str(int(parts["day"])) if parts.get("day") else "",
-        MONTHS[int(parts["month"]) - 1] if parts.get("month") else "",
-        # Years before 1 keep their sign: XML Schema 1.0 and 1.1 count them apart.
-        str(int(parts["year"])) if parts.get("year") else "",
-    ]
-    day = " ".join(word for word in words if word)
+    # Years before 1 keep their sign: XML Schema 1.0 and 1.1 count them apart.
+    numbers = ((name, int(parts[name])) for name in ("day", "month", "year") if parts.get(name))
+    day = " ".join(MONTHS[number - 1] if name == "month" else str(number) for name, number in numbers)
     minutes, seconds, zone = parts.get("minutes"), parts.get("seconds") or "", parts["zone"]
     if not seconds.strip(":.0"):
         seconds = ""

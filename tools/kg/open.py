@@ -113,10 +113,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     remedy = f"load the graph again: triplewise kg load FILES --into {folder} --replace"
     if not path.is_file():
-        raise DataError(
-            "no RDF files, and no store of triplewise (no manifest.json); make one with `triplewise kg load`",
-            folder,
-        )
+        missing = f"no RDF files, and no store of triplewise (no {MANIFEST})"
+        raise DataError(f"{missing}; make one with `triplewise kg load`", folder)
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         version = manifest["format"]
@@ -259,9 +257,8 @@ def _open_files(path: Path, given: Profile | None) -> KnowledgeGraph:
     if files == [path]:
         rdf.check_format(path)
         if rdf.suffix_of(path) == rdf.LABELS:
-            raise DataError(
-                "a table of labels holds no facts; load it with a graph by `triplewise kg load`", path
-            )
+            fix = "load it with a graph by `triplewise kg load`"
+            raise DataError(f"a table of labels holds no facts; {fix}", path)
         given = load_profile("names") if given is None and rdf.suffix_of(path) == rdf.TEXT else given
     stamps = [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     if sum(size for size, _ in stamps) <= MEMORY_BYTES:

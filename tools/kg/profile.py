@@ -18,7 +18,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any, ClassVar
 from typing import Literal as OneOf
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.terms import IRI, RDF, RDFS, Literal, Term, one_line
@@ -40,7 +40,7 @@ _EXPLANATION = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 _NO_OTHER_KEYS = {"extra": "forbid"}
 _PROFILES = "triplewise.tools.kg.profiles"
 NOTHING = r"(?!)"  # a pattern that is found nowhere
-_PLAIN_IN_IRI = frozenset("-._~!$&'()*+,;=:@/")
+_PLAIN_IN_IRI = "-._~!$&'()*+,;=:@/"
 
 
 @dataclass(frozen=True)
@@ -179,27 +179,21 @@ class Profile:
 
     def excludes(self, relation: IRI) -> bool:
         """Whether the agent should never be offered this relation; nodes without a name are none."""
-        return (
-            relation.value.startswith("_:")
-            or _any_of(self.excluded_relations).search(relation.value) is not None
-        )
+        excluded = _any_of(self.excluded_relations)
+        return relation.value.startswith("_:") or excluded.search(relation.value) is not None
 
     def is_mediator(self, term: Term, label: str | None) -> bool:
         """Whether a node only joins others (CVT, statement) and is not an answer by itself."""
         if isinstance(term, Literal):
             return False
-        is_nameless = self.unlabelled_is_mediator and not label
-        return bool(
-            (is_nameless and re.search(self.unlabelled_pattern, term.value))
-            or _any_of(self.mediator_patterns).search(term.value)
-        )
+        if self.unlabelled_is_mediator and not label and re.search(self.unlabelled_pattern, term.value):
+            return True
+        return _any_of(self.mediator_patterns).search(term.value) is not None
 
     def linkable(self, iri: str) -> bool:
         """Whether a node is one that questions are about: no relation, type or statement, where it shows."""
-        return (
-            not _any_of(self.mediator_patterns).search(iri)
-            and re.search(self.linkable_pattern, iri) is not None
-        )
+        is_mediator = _any_of(self.mediator_patterns).search(iri)
+        return not is_mediator and re.search(self.linkable_pattern, iri) is not None
 
     def local_text(self, iri: IRI) -> str:
         """The name that an IRI itself tells where ids are names (`entity_text`), else ""."""
@@ -352,9 +346,7 @@ def _packaged_profile(name: str) -> Profile:
 
 def encode_name(name: str) -> str:
     """A name as the local part of an IRI; `unquote` gives it back."""
-    return "".join(
-        c if c.isalnum() or c in _PLAIN_IN_IRI else "".join(f"%{b:02X}" for b in c.encode()) for c in name
-    )
+    return "".join(c if c.isalnum() else quote(c, safe=_PLAIN_IN_IRI) for c in name)
 
 
 def split_words(local: str) -> str:

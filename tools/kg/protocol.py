@@ -298,9 +298,8 @@ class KnowledgeGraph:
         if self.deadline is not None and self.deadline.passed:
             return Result(Outcome.TIMEOUT, message="the seconds of the run are over (max_seconds)")
         if self._unanswered >= FAILURES and self._shared is not None:
-            return Result(
-                Outcome.UNAVAILABLE, message=f"{self.name} is not queried again: {self._last_words}"
-            )
+            message = f"{self.name} is not queried again: {self._last_words}"
+            return Result(Outcome.UNAVAILABLE, message=message)
         if self._answers is not None and (answer := self._answers.get((sparql, limit))) is not None:
             return answer
         result = self._run(read, timeout, limit, foreign)
@@ -513,9 +512,8 @@ def facts_by(predicates: Iterable[IRI], pattern: str) -> str:
     """Return the group pattern of a triple whose second part is a variable, one of some predicates."""
     # Some engines multiply a VALUES block with another one, and then join it with all triples.
     subject, relation, value = pattern.split()
-    return " UNION ".join(
-        f"{{ {subject} {p.n3()} {value} BIND({p.n3()} AS {relation}) }}" for p in predicates
-    )
+    links = (p.n3() for p in predicates)
+    return " UNION ".join(f"{{ {subject} {p} {value} BIND({p} AS {relation}) }}" for p in links)
 
 
 def terms_n3(terms: Iterable[Term]) -> str:

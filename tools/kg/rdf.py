@@ -29,9 +29,8 @@ from triplewise.tools.kg.protocol import is_datatype
 OnError = OneOf["skip", "stop"]
 Progress = Callable[[str, int, "int | None"], None]
 
-FORMATS = {
-    f".{name}": ox.RdfFormat.from_extension(name) for name in ("nt", "nq", "ttl", "trig", "rdf", "xml")
-}
+_EXTENSIONS = ("nt", "nq", "ttl", "trig", "rdf", "xml")
+FORMATS = {f".{extension}": ox.RdfFormat.from_extension(extension) for extension in _EXTENSIONS}
 FORMATS |= {".owl": ox.RdfFormat.RDF_XML, **dict.fromkeys((".jsonld", ".json"), ox.RdfFormat.JSON_LD)}
 DATABASES = (".sqlite", ".sqlite3", ".db", ".duckdb", ".csv", ".parquet")
 REMOTE_CONTEXT = "its @context is an address on the web, and none is fetched: write the context into the file"
@@ -132,9 +131,8 @@ class GraphReader:
         """All facts of the sources, numbered from `first`; `profile` makes ids of the names in text files."""
         for number, path in enumerate(sources, first):
             with opened(path) as stream:
-                yield from (
-                    self._text(stream, profile) if suffix_of(path) == TEXT else self._rdf(stream, number)
-                )
+                is_text = suffix_of(path) == TEXT
+                yield from self._text(stream, profile) if is_text else self._rdf(stream, number)
         if not self.triples:
             raise DataError("holds no facts; give a file that does", sources[0] if sources else None)
         if self.datatypes:
@@ -142,10 +140,7 @@ class GraphReader:
 
     def labels(self, sources: Sequence[Path], profile: Profile) -> Iterator[ox.Quad]:
         """Label, description and alias facts of label tables: id, label[, description[, aliases]]."""
-        describe, alias = (
-            profile.description_predicates or (_DESCRIPTION,),
-            profile.alias_predicates or (_ALIAS,),
-        )
+        describe, alias = (*profile.description_predicates, _DESCRIPTION), (*profile.alias_predicates, _ALIAS)
         kinds = [ox.NamedNode(predicates[0]) for predicates in (profile.label_predicates, describe, alias)]
         for path in sources:
             with opened(path) as stream:

@@ -104,10 +104,8 @@ def judge(reply: Reply, query: ReadQuery, limit: int, has_login: bool = False) -
     remedy = _REMEDY.get(reply.status, "check that the URL is a SPARQL query endpoint")
     if reply.status == 401 and has_login:
         remedy = "it does not accept the login that it was sent: check user and password, token or headers"
-    message = f"the endpoint answered HTTP {reply.status}; {remedy}. {words}"
-    return replace(
-        _failed(Outcome.UNAVAILABLE, message), foreign=reply.status < 300 or reply.status in (403, 404)
-    )
+    failed = _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status}; {remedy}. {words}")
+    return replace(failed, foreign=reply.status < 300 or reply.status in (403, 404))
 
 
 def _judge_results(reply: Reply, query: ReadQuery, limit: int) -> Verdict:
@@ -208,9 +206,8 @@ def parse_answer(body: bytes, limit: int) -> tuple[Result, str]:
                 raise TypeError(f"the boolean is {data['boolean']!r:.40}, neither true nor false")
             return Result.ask(data["boolean"]), remark
         names, bindings = data["head"]["vars"], data["results"]["bindings"]
-        if not (
-            isinstance(names, list) and isinstance(bindings, list) and all(isinstance(n, str) for n in names)
-        ):
+        are_lists = isinstance(names, list) and isinstance(bindings, list)
+        if not (are_lists and all(isinstance(name, str) for name in names)):
             raise TypeError("columns and rows are no lists, or names of columns no text")
         rows = [tuple(_json_term(row[n]) if n in row else None for n in names) for row in bindings]
     except RecursionError:

@@ -51,10 +51,9 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
     answered = [row for row in rows if row.features]
     right = np.array([row.is_right for row in answered])
     if len(answered) < LEAST or min(right.sum(), (~right).sum()) < 5:
-        raise ConfigurationError(
-            f"{len(answered)} questions were answered, {int(right.sum())} of them rightly; a calibration "
-            f"takes {LEAST} answers at least, 5 of them right and 5 wrong"
-        )
+        given = f"{len(answered)} questions were answered, {int(right.sum())} of them rightly"
+        least_due = f"a calibration takes {LEAST} answers at least, 5 of them right and 5 wrong"
+        raise ConfigurationError(f"{given}; {least_due}")
     weights, estimates = weights_of(answered), cross_validated(answered)
     clean = np.array([row.is_clean for row in answered])
     clean = clean if clean.any() else ~clean

@@ -52,8 +52,7 @@ TEMPERATURE = 0.05  # Of the softmax over paths
 PATH_WEIGHT = 4.0
 """Weight of what is learned next to the score of single words: what held-out questions of WebQSP chose."""
 
-Chain = tuple[tuple[str, bool], ...]
-"""Relations by short id, each with whether it is walked forward."""
+Chain = tuple[tuple[str, bool], ...]  # Relations by short id, each with whether it is walked forward
 Progress = Callable[[str, int, int | None], object]
 """Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
 
@@ -189,9 +188,8 @@ def model_with_adapter(learned: Path | None = None) -> SentenceTransformer:
         return model
     layers = "|".join(str(i) for i in range(LAYERS - UPPER, LAYERS))
     target = rf".*encoder\.layer\.({layers})\.({MODULES})"
-    model.add_adapter(
-        LoraConfig(r=RANK, lora_alpha=ALPHA, lora_dropout=DROPOUT, bias="none", target_modules=target)
-    )
+    lora = LoraConfig(r=RANK, lora_alpha=ALPHA, lora_dropout=DROPOUT, bias="none", target_modules=target)
+    model.add_adapter(lora)
     return model
 
 

@@ -18,8 +18,7 @@ from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import read_text, writing
 
 Origin = Literal["explored", "refined", "validated"]
-Messages = list[dict[str, str]]
-"""Chat messages in OpenAI's form."""
+Messages = list[dict[str, str]]  # Chat messages in OpenAI's form
 
 
 @dataclass(frozen=True, slots=True)

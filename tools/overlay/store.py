@@ -105,9 +105,8 @@ class FactStore:
             return matches[0]
         shown = ", ".join(k.fact.id for k in (matches or facts)[:6]) or "none"
         found = f"{len(matches)} facts have" if matches else "no fact has"
-        raise ConfigurationError(
-            f"{found} an id that begins with {prefix!r} in {self.path}; there are: {shown}"
-        )
+        found = f"{found} an id that begins with {prefix!r} in {self.path}"
+        raise ConfigurationError(f"{found}; there are: {shown}")
 
     def decide(self, ids: Iterable[str], status: FactStatus) -> int:
         """Accept or reject facts by full id; how many changed. Rejected ones are never proposed again."""

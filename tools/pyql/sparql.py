@@ -20,10 +20,8 @@ from triplewise.tools.pyql import program as pyql
 from triplewise.tools.pyql.program import Fact, PyQL, fresh
 
 Lines = tuple[str, ...]
-Tag = tuple[str, str]
-"""Variable and value that mark a branch of a union."""
-TaggedFact = tuple[Fact, Tag | None]
-"""A fact to instantiate with a row, where that comes from its branch."""
+Tag = tuple[str, str]  # Variable and value that mark a branch of a union
+TaggedFact = tuple[Fact, Tag | None]  # A fact to instantiate with a row, where that comes from its branch
 # No dots: pyoxigraph refuses two of them in a local name, which other engines accept.
 _LOCAL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?")
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

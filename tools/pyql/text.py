@@ -171,11 +171,7 @@ def write_value(node: Node, profile: Profile) -> str:
 def write_iri(iri: IRI, profile: Profile, relation: bool = False) -> str:
     """The short form of an IRI if it is safe among commas and reads back the same, else `<IRI>`."""
     short = profile.short(iri)
-    unsafe = (
-        re.search(r"[,()\[\]{}<>&\"'?]|[^\S ]", short)
-        or short in (*OPERATORS, "a", "none")
-        or short != short.strip()
-    )
+    unsafe = re.search(r"[,()\[\]{}<>&\"'?]|[^\S ]|^ | $", short) or short in (*OPERATORS, "a", "none")
     plain = not unsafe and (relation or bare_datatype(short) is None)
     return short if plain and profile.expand(short, relation) == iri else iri.n3()
 
@@ -273,10 +269,10 @@ class Reader:
         if (term := read_literal(form) or read_iri(form, self.profile)) is not None:
             return term
         if read_bare(form) is not None:
-            message = (
-                f"the bare number {form} is not a node: write a typed literal, for example "
-                f'"{form}"^^xsd:integer, or bind a variable with add_fact and compare it with add_filter'
+            fix = (
+                f'write a typed literal, for example "{form}"^^xsd:integer, or bind a variable with add_fact'
             )
+            message = f"the bare number {form} is not a node: {fix} and compare it with add_filter"
             raise ActionError("bare_number_node", message, given=form)
         raise ActionError(code, f"{form!r} is neither an entity id, a literal nor a variable", given=form)
 

@@ -9,8 +9,7 @@ from triplewise.tools.core.terms import IRI, Literal, Node, Variable
 from triplewise.tools.pyql import program as pyql
 from triplewise.tools.pyql.program import Fact, PyQL
 
-Label: TypeAlias = Callable[[IRI], str]
-"""How a node, class or relation is called."""
+Label: TypeAlias = Callable[[IRI], str]  # How a node, class or relation is called
 
 
 def describe(program: PyQL, label: Label) -> str:

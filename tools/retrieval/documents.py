@@ -86,9 +86,7 @@ class PassageIndex(Documents):
         with self._lock:
             places = np.arange(len(self.passages))
             if names:
-                places = np.array(
-                    named([[n] for n in names if n]) or named([n.split() for n in names if n]), int
-                )
+                places = np.array(named([[n] for n in names]) or named([n.split() for n in names]), int)
             if len(places) > 1:
                 lexical = self._bm25.scores(list(dict.fromkeys(normalise(query).split())))[places]
                 if names:  # no more passages are embedded than the ones that BM25 puts first
@@ -169,15 +167,13 @@ class WikipediaDocuments(Documents):
                     content = "\n\n".join(s.strip("= ") if s.startswith("==") else s for s in lines)
                     found += [Passage(p, title, str(page.get("fullurl", ""))) for p in passages(content)]
         except httpx.HTTPError as error:
-            raise DocumentsUnavailableError(
-                f"{server} cannot be reached ({type(error).__name__}): check the network, or set documents "
-                "to a folder of text files, which needs none"
-            ) from error
+            fix = "check the network, or set documents to a folder of text files, which needs none"
+            message = f"{server} cannot be reached ({type(error).__name__}): {fix}"
+            raise DocumentsUnavailableError(message) from error
         except (ValueError, LookupError, TypeError, AttributeError, httpx.InvalidURL) as error:
-            raise DocumentsUnavailableError(
-                f"{server} gave no usable answer ({type(error).__name__}); check that {self.url} is a "
-                "MediaWiki's API"
-            ) from error
+            fix = f"check that {self.url} is a MediaWiki's API"
+            message = f"{server} gave no usable answer ({type(error).__name__}); {fix}"
+            raise DocumentsUnavailableError(message) from error
         return found
 
 
@@ -193,9 +189,8 @@ def open_documents(source: str | Path | Documents | BaseRetriever) -> Documents:
         return _open_wiki(source)
     folder = Path(source).expanduser().resolve()
     if not folder.is_dir():
-        raise DataError(
-            "no such folder of documents; setting documents takes a folder, or `wikipedia`", source
-        )
+        fix = "setting documents takes a folder, or `wikipedia`"
+        raise DataError(f"no such folder of documents; {fix}", source)
     states: dict[str, tuple[int, int]] = {}  # path in the folder -> size, and when it changed
     for file in folder.rglob("*"):
         path = file.relative_to(folder)

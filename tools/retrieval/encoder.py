@@ -172,9 +172,8 @@ def open_encoder(name: str = EMBEDDED) -> Encoder:
     with _opening:
         if name not in _open:
             if name != EMBEDDED and not isfile(Path(name, LEARNED)):
-                raise ConfigurationError(
-                    f"no encoder {name!r}: give {EMBEDDED!r}, or a folder policy-N-... of `triplewise learn`"
-                )
+                fix = f"give {EMBEDDED!r}, or a folder policy-N-... of `triplewise learn`"
+                raise ConfigurationError(f"no encoder {name!r}: {fix}")
             _open[name] = EmbeddedEncoder() if name == EMBEDDED else LearnedEncoder(Path(name))
         return _open[name]
 
@@ -212,11 +211,8 @@ def static_vectors(texts: Sequence[str]) -> np.ndarray:
     """
     from scipy.sparse import csr_array
 
-    ids, table = (
-        [e.ids for e in _tokenizer().encode_batch_fast(list(texts), add_special_tokens=False)],
-        _pieces(),
-    )
-    pieces = np.fromiter((piece for text in ids for piece in text), np.int64)
+    ids = [e.ids for e in _tokenizer().encode_batch_fast(list(texts), add_special_tokens=False)]
+    pieces, table = np.fromiter((piece for text in ids for piece in text), np.int64), _pieces()
     rarity, ends = np.log1p(pieces).astype(np.float32), np.cumsum([0, *map(len, ids)])
     sums = csr_array((rarity, pieces, ends), shape=(len(ids), len(table))) @ table
     return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9), np.float32)

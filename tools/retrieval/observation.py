@@ -21,8 +21,7 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import Pair, PairRanker, tail_text, way_text
 
-BUNDLE_CAP, SAMPLES = 50_000, 20
-"""Most bundles whose size one query counts, and most samples it takes."""
+BUNDLE_CAP, SAMPLES = 50_000, 20  # Most bundles whose size one query counts, and most samples it takes
 BUNDLES, SAMPLED, MEDIATORS = 400, 40, 300
 """Bundles read where not everything can be, samples drawn, and mediators read through, at most in a turn."""
 
@@ -120,9 +119,8 @@ class _Neighbourhood:
         if len(mediators) > MEDIATORS:
             close = self._closeness({f.triple.relation for f in joins})
             order = sorted(joins, key=lambda f: (-close[f.triple.relation], f.far.n3()))
-            self.cuts[f"{MEDIATORS} of {len(mediators):,} nodes that only join others were read through"] = (
-                None
-            )
+            cut = f"{MEDIATORS} of {len(mediators):,} nodes that only join others were read through"
+            self.cuts[cut] = None
             mediators = list(dict.fromkeys(f.far for f in order))[:MEDIATORS]
         beyond: dict[Term, list[Hop]] = {}
         for fact in self._facts(mediators) if mediators else ():

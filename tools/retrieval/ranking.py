@@ -25,8 +25,7 @@ from triplewise.tools.retrieval.encoder import Encoder, static_vectors, vectors_
 
 T = TypeVar("T")
 CUT = 40  # Relations that the paper keeps
-Pair = tuple[str, str]
-"""The texts of a relation and a tail."""
+Pair = tuple[str, str]  # The texts of a relation and a tail
 ROUNDS, COLD_ROUNDS = (2,) * 4, (10,) * 7
 """Candidates encoded in each round for each one that is wanted, with vectors of tails present and without.
 

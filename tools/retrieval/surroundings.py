@@ -20,8 +20,7 @@ from triplewise.tools.retrieval.ranking import rank_relations
 
 RELATIONS, VALUES, MEDIATORS = 16, 4, 2
 """Relations of an entity that are looked at, and values, or mediators, of each that are shown."""
-WITHIN, HELD = 120, 6
-"""Facts read about the mediators among the values, and facts of one that are shown."""
+WITHIN, HELD = 120, 6  # Facts read about the mediators among the values, and facts of one that are shown
 LONG = 60  # Characters above which a value is clipped
 
 
@@ -182,17 +181,13 @@ def grouped_lines(
         items = [f"{name}{values[v]}".strip() for name, v in zip(named, first, strict=True)]
         left = len(values) - len(first)
         if len(first) < shown and nameless:
-            items.append(
-                f"{len(nameless)} without a name{'' if first else f', e.g. {texts.value(nameless[0])}'}"
-            )
+            example = "" if first else f", e.g. {texts.value(nameless[0])}"
+            items.append(f"{len(nameless)} without a name{example}")
             left -= len(nameless)
         return ", ".join([*items, *([f"... ({len(values)} in all)" if most else "..."] if left else [])])
 
-    return {
-        topic: [f"{head}: {listed(values)}" for head, values in relations.items()]
-        for topic, relations in groups.items()
-        if relations
-    }
+    held = ((topic, relations.items()) for topic, relations in groups.items() if relations)
+    return {topic: [f"{head}: {listed(values)}" for head, values in items] for topic, items in held}
 
 
 def topics_of(kg: KnowledgeGraph, facts: Sequence[NearbyFact], first: Sequence[str]) -> list[str]:

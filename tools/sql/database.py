@@ -33,9 +33,8 @@ ENDINGS = {
     **dict.fromkeys((".sqlite", ".sqlite3", ".db", ".db3"), "sqlite"),
     **dict.fromkeys((".duckdb", ".ddb", ".csv", ".tsv"), "duckdb"),
 }
-FORMS = "sqlite:///FILE, duckdb:///FILE, postgresql://USER:PASSWORD@HOST/DATABASE, mysql://... likewise, " + (
-    f"or the path of a file that ends in {', '.join(ENDINGS)}"
-)
+FORMS = "sqlite:///FILE, duckdb:///FILE, postgresql://USER:PASSWORD@HOST/DATABASE, mysql://... likewise, "
+FORMS += f"or the path of a file that ends in {', '.join(ENDINGS)}"
 
 
 def open_database(url: str, *, timeout: float = 30.0, limit: int = 10_000) -> RelationalDatabase:
@@ -86,10 +85,8 @@ def _read_url(text: str) -> URL:
     kind = "postgresql" if kind == "postgres" else kind
     server = SERVERS.get(kind)
     if not server and kind not in ("sqlite", "duckdb"):
-        raise ConfigurationError(
-            f"databases of kind {kind!r} are not supported, since read-only access is not proven for them; "
-            f"use {FORMS}"
-        )
+        reason = "since read-only access is not proven for them"
+        raise ConfigurationError(f"databases of kind {kind!r} are not supported, {reason}; use {FORMS}")
     if kind != "postgresql" and url.database in (None, "", ":memory:"):
         raise ConfigurationError(f"a {kind} URL needs a {'database' if server else 'file'}; use {FORMS}")
     driver = server.driver if server else kind
@@ -178,13 +175,10 @@ class RelationalDatabase:
     def _values_select(self, column: Column, word: str = "") -> TableQuery:
         """Distinct values of a column, most frequent first; with a word, those that hold it."""
         dialect, is_text = self.engine.dialect, column.kind in ("text", "other")
-        cell = exp.column(column.name, quoted=True)
-        shown = (
-            exp.cast(cell, "text") if is_text and not (column.kind == "text" and column.is_native) else cell
-        )
-        select = (
-            exp.select(shown).from_(exp.table_(column.table, quoted=True)).where(cell.is_(exp.null()).not_())
-        )
+        cell, table = exp.column(column.name, quoted=True), exp.table_(column.table, quoted=True)
+        is_plain = not is_text or (column.kind == "text" and column.is_native)
+        select = exp.select(cell if is_plain else exp.cast(cell, "text")).from_(table)
+        select = select.where(cell.is_(exp.null()).not_())
         if word:
             lowered, part = exp.Lower(this=exp.cast(cell, "text")), exp.Literal.string(word.lower())
             select = select.where(exp.StrPosition(this=lowered, substr=part) > 0)

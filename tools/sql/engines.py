@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -134,9 +134,8 @@ class SqlAlchemyEngine:
         if server is None:
             path = Path(url.database or "")
             self.fetch_apart = _Apart("sqlite_answerer", path).fetch
-            self._engine = sa.create_engine(
-                "sqlite://", creator=lambda: _connect_sqlite(path), poolclass=QueuePool
-            )
+            connect = partial(_connect_sqlite, path)
+            self._engine = sa.create_engine("sqlite://", creator=connect, poolclass=QueuePool)
             return
         self.fetch_apart = self.fetch
         limits = {"connect_timeout": str(max(2, min(10, int(timeout))))}

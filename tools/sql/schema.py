@@ -131,9 +131,8 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
     from triplewise.tools.sql.engines import QueryError
     from triplewise.tools.sql.select import as_stored
 
-    declared, stored = _on_one_line(
-        {name: table for name, table in engine.declared().items() if table.columns}
-    )
+    full = {name: table for name, table in engine.declared().items() if table.columns}
+    declared, stored = _on_one_line(full)
     if not declared:
         raise ConfigurationError("the database holds no table that can be read")
     deadline, tables, held = Deadline(timeout), list[Table](), Cells()

@@ -35,8 +35,7 @@ LEAST, INDEXED = 0.6, 3
 TO_QUESTION, TO_FAILED, FITTING = 0.6, 0.4, 5
 """Weights of a relation's similarity to the question and to the relation that failed; how many of the most
 alike relations fixes may use in addition to that one."""
-PROBED, PATIENCE = 24, 5.0
-"""Facts that one query tests at once, and seconds that it may take."""
+PROBED, PATIENCE = 24, 5.0  # Facts that one query tests at once, and seconds that it may take
 SHOWN = 3  # Values shown of what a fix finds
 _NAMED = {Outcome.EMPTY, "bad_subject", "bad_object", "unknown_entity", "bad_type"}
 _QUOTES = ('"', "'")
@@ -249,11 +248,8 @@ class _FailedStep:
         alike = {r: TO_QUESTION * q + TO_FAILED * f for r, (q, f) in both.items()}
         fitting = sorted((r for r in relations if max(both[r]) >= least), key=lambda r: -alike[r])
         allowed = {"", failed, *fitting[:FITTING]}
-        scored = [
-            (fix.prior + alike.get(fix.relation, 0.0), fix)
-            for fix in fixes
-            if fix.relation in allowed or not any(map(self._is_new, fix.call.arguments))
-        ]
+        known = (f for f in fixes if f.relation in allowed or not any(map(self._is_new, f.call.arguments)))
+        scored = ((fix.prior + alike.get(fix.relation, 0.0), fix) for fix in known)
         return sorted(scored, key=lambda s: -round(s[0], 6))
 
     def _after(self, fix: Fix) -> PyQL | None:
@@ -271,10 +267,8 @@ class _FailedStep:
             return scored
         taken = {v.name for f in tested for v in (*facts[f].variables, *facts[f].local_variables)}
         mark = f"?{fresh('fix', taken)}"
-        alternatives = (
-            f"{{ SELECT ({i} AS {mark}) WHERE {{ {facts[fix].where(self.profile)} }} LIMIT 1 }}"
-            for i, fix in enumerate(tested)
-        )
+        patterns = enumerate(facts[fix].where(self.profile) for fix in tested)
+        alternatives = (f"{{ SELECT ({i} AS {mark}) WHERE {{ {p} }} LIMIT 1 }}" for i, p in patterns)
         result = self.kg.query(f"SELECT {mark} WHERE {{ {' UNION '.join(alternatives)} }}")
         if not result.outcome.ok or result.outcome is Outcome.TRUNCATED:
             return scored

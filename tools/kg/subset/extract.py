@@ -225,9 +225,8 @@ class _Tables:
         """Write triples as N-Triples, compressed: the same bytes for the same triples. Return how many."""
         lines = f"SELECT s || ' ' || p || ' ' || o || ' .' FROM {table} ORDER BY s, p, o"
         options = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01', COMPRESSION gzip"
-        return int(
-            self.rows(f"COPY ({lines}) TO '{str(path).replace(chr(39), chr(39) * 2)}' ({options})")[0][0]
-        )
+        quoted = str(path).replace("'", "''")
+        return int(self.rows(f"COPY ({lines}) TO '{quoted}' ({options})")[0][0])
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """What a query yields, all at once."""
@@ -262,10 +261,8 @@ def _extract(
     nodes, hops = tables.make("seeds", _SEEDS), list[Hop]()
     there = {term for (term,) in tables.rows("SELECT node FROM seeds")}
     if not there:
-        raise DataError(
-            f"none of the {len(seeds):,} seeds is in the dump (the first: {seeds[0].value}); check the dump, "
-            f"and --profile (now {profile.name!r})"
-        )
+        none = f"none of the {len(seeds):,} seeds is in the dump (the first: {seeds[0].value})"
+        raise DataError(f"{none}; check the dump, and --profile (now {profile.name!r})")
     tables.make("frontier", "SELECT node FROM seeds")
     tables.make("seen", "SELECT node FROM seeds")
     tables.make("triples", "SELECT s, p, o FROM staged LIMIT 0")
