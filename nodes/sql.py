@@ -16,7 +16,7 @@ from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.parsing.statements import decides
 from triplewise.tools.retrieval.ranking import rank_relations
-from triplewise.tools.sql.query import Rows
+from triplewise.tools.sql.values import Rows
 
 PROOF_ROWS, CELL = 20, 60  # Most rows shown as proof, and most characters of a cell
 SHOWN_TABLES = 12  # Most tables offered at once

@@ -14,7 +14,8 @@ import pyoxigraph as ox
 
 from tests.support.calls import parse_call
 from triplewise.guidelines import Guidelines, Match
-from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback
+from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph

@@ -15,15 +15,7 @@ from triplewise.tools.actions.select import SELECT
 from triplewise.tools.actions.sparql import SPARQL
 from triplewise.tools.actions.sql import SQL
 from triplewise.tools.actions.symbolic import SYMBOLIC
-from triplewise.tools.actions.toolset import (
-    Action,
-    ActionContext,
-    Call,
-    Feedback,
-    ReasoningMemory,
-    Toolset,
-    action,
-)
+from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset, action
 
 __all__ = [
     "DATABASE_TOOLSETS",
@@ -32,11 +24,9 @@ __all__ = [
     "PYQL",
     "SYMBOLIC",
     "TOOLSETS",
-    "Action",
     "ActionContext",
     "Call",
     "Feedback",
-    "ReasoningMemory",
     "Toolset",
     "action",
     "parse_reply",

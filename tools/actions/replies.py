@@ -55,7 +55,7 @@ def parse_reply(text: str, legal: Collection[str] = (), most: int = 1) -> tuple[
         if len(actions) < 2 and len({part.number for part in thoughts}) > 1:
             about = {"thought": thought, "written": "; ".join(actions)}
             raise ActionError("several_thoughts", "several thoughts in one reply, one is due", **about)
-    calls = [call for action in actions for call in _calls(_bare(action), legal)]
+    calls = [call for action in actions for call in _calls(action, legal)]
     texts = [call.text() for call in calls]
     if not calls:
         about = {"thought": thought, "written": "; ".join(actions)}
@@ -66,13 +66,9 @@ def parse_reply(text: str, legal: Collection[str] = (), most: int = 1) -> tuple[
     return thought, calls[:most]
 
 
-def _bare(text: str) -> str:
-    """An action without fences and backticks around it."""
-    return _FENCE.sub("", text).strip().strip("`").strip()
-
-
 def _calls(text: str, legal: Collection[str]) -> list[Call]:
     """The calls of legal names in a text, none from inside another; else the first call of any name."""
+    text = _FENCE.sub("", text).strip().strip("`").strip()
     calls, place = list[Call](), 0
     while match := _OPENING.search(text, place):
         start, depth = match.end(), 0

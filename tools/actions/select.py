@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from triplewise.tools.actions.sql import (
-    answer_values,
-    finish,
-    get_column,
-    get_columns,
-    get_tables,
-    open_database_of,
-    run_select,
-)
+from triplewise.tools.actions import sql
 from triplewise.tools.actions.toolset import ActionContext, Feedback, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
@@ -31,13 +23,13 @@ def query(
     context: ActionContext, *select: Annotated[str, "text", "one SELECT in the SQL of this database"]
 ) -> Feedback:
     """Run a SELECT and see its first rows. It becomes the answer when execute() follows."""
-    database = open_database_of(context)
+    database = sql.open_database_of(context)
     statement = database.read_select(", ".join(select))
     if statement.own:
         message = f"no table holds its column {statement.own[:CELL]}: select columns, COUNT or EXISTS"
         raise ActionError("bad_sql", message, given=statement.text)
-    rows = run_select(statement, database)
-    shown = rows.rows[:SHOWN_ROWS] if answer_values(rows) else ()  # only NULL: no result
+    rows = sql.run_select(statement, database)
+    shown = rows.rows[:SHOWN_ROWS] if sql.answer_values(rows) else ()  # only NULL: no result
     lines = [" | ".join(rows.columns)]
     for row in shown:
         cells = ("NULL" if cell is None else str(cell).replace("\n", " ") for cell in row)
@@ -74,7 +66,7 @@ def search(
     """Look up how the database writes a value, and in which columns; or columns by their name."""
     from rapidfuzz import fuzz
 
-    database, given = open_database_of(context), ", ".join(text).strip().strip("'\"")
+    database, given = sql.open_database_of(context), ", ".join(text).strip().strip("'\"")
     columns = database.schema.columns
     texts = (column for column in columns if column.kind in ("text", "other"))
     held = [(column.id, str(value)) for column in texts for value in database.find(column, given, 2)]
@@ -92,7 +84,8 @@ def execute(context: ActionContext) -> Feedback:
     """Finish: what the last query finds is the answer."""
     if not context.program:
         raise ActionError("execute_before_answer", "no query was made yet: use query(SELECT ...)")
-    return finish(open_database_of(context).read_select(context.program), context)
+    return sql.finish(sql.open_database_of(context).read_select(context.program), context)
 
 
-SELECT = Toolset("select", (query, search, get_tables, get_columns, get_column, execute, unknown))
+_ACTIONS = (query, search, sql.get_tables, sql.get_columns, sql.get_column, execute, unknown)
+SELECT = Toolset("select", _ACTIONS)

@@ -13,9 +13,8 @@ from triplewise.tools.actions.terms import list_values
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset, action
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.sql.query import Rows, read_aggregation, read_condition
-from triplewise.tools.sql.schema import Schema, Table
-from triplewise.tools.sql.values import fold
+from triplewise.tools.sql.schema import Schema, Table, read_aggregation, read_condition
+from triplewise.tools.sql.values import Rows, fold
 
 if TYPE_CHECKING:
     from triplewise.tools.sql.database import RelationalDatabase

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.tools.core.errors import KGUnavailableError
-from triplewise.tools.core.files import write_json
 from triplewise.tools.core.terms import IRI, Literal, whole_number
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import Name, build_label_index
-from triplewise.tools.kg.load import install, scratch_folder
-from triplewise.tools.kg.open import FORMAT, INDEX, MANIFEST, PROFILE
+from triplewise.tools.kg.load import finish, scratch_folder
+from triplewise.tools.kg.open import INDEX
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.kg.rdf import QUESTIONS_IN, Progress, node_names
@@ -66,16 +65,7 @@ def index_endpoint(kg: EndpointKG, *, pause: float = 0.2, progress: Progress | N
             reading.read()
             report = lambda done: reading.progress("indexing labels", done, None)  # noqa: E731
             names = build_label_index(building, reading.names(), report)
-        profile.dump(building / PROFILE)
-        manifest = {
-            "format": FORMAT,
-            "endpoint": kg.name,
-            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "names_by": profile.naming(),
-            "names": names,
-        }
-        write_json(building / MANIFEST, manifest, indent=2)
-        install(building, folder)
+        finish(building, folder, profile, {"endpoint": kg.name, "names": names})
     (folder.parent / UNFINISHED).unlink()
     return IndexReport(folder, profile, names, reading.pages, time.perf_counter() - start)
 

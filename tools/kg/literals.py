@@ -31,14 +31,9 @@ _FORMS = {
     "gYearMonth": re.compile(f"{_YEAR}-{_MONTH}{_ZONE}"),
     "gMonthDay": re.compile(f"--{_MONTH}-{_DAY}{_ZONE}"),
 }
-INTEGERS = frozenset(
-    XSD + name
-    for name in (
-        *("integer", "int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger"),
-        *("nonPositiveInteger", "negativeInteger", "unsignedLong", "unsignedInt", "unsignedShort"),
-        "unsignedByte",
-    )
-)
+_INTEGERS = """integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger
+negativeInteger unsignedLong unsignedInt unsignedShort unsignedByte"""
+INTEGERS = frozenset(XSD + name for name in _INTEGERS.split())
 NUMERIC = INTEGERS | {XSD + name for name in ("decimal", "double", "float")}
 _TRUTH = {"true": "yes", "1": "yes", "false": "no", "0": "no"}
 _GEOMETRY = "http://www.openlinksw.com/schemas/virtrdf#Geometry"

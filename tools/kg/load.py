@@ -10,29 +10,22 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from typing import Literal as OneOf
 
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import exclusive, write_json, writing
+from triplewise.tools.kg import open as opening
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import build_label_index
-from triplewise.tools.kg.open import (
-    FORMAT,
-    MANIFEST,
-    PROFILE,
-    STORE,
-    is_store,
-    kept_files,
-    read_manifest,
-    sha256,
-)
+from triplewise.tools.kg.open import MANIFEST, PROFILE, STORE, is_store
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import GraphReader, Progress
 
@@ -93,7 +86,7 @@ def load_kg(
     described = [{"name": path.name, "bytes": path.stat().st_size} for path in (*paths, *tables)]
     with scratch_folder(target, progress) as folder:
         if is_store(target) and (target / MANIFEST).stat().st_mtime >= started:
-            done = read_manifest(target)
+            done = opening.read_manifest(target)
             if done["sources"] == described:  # another process has loaded it while this one waited
                 counts = done["triples"], done["names"], (), done["broken_lines"], done["seconds"]
                 return LoadReport(target, load_profile(target / PROFILE), *counts)
@@ -116,26 +109,29 @@ def load_kg(
         store.flush()
         every = rdf.store_names(store, used, reader)
         names = build_label_index(folder, every, lambda done: reader.tell("indexing labels", done, None))
-        used.dump(folder / PROFILE)
         triples, seconds = len(store), time.perf_counter() - start
         del store  # its files are whole once it is closed
-        manifest = {
-            "format": FORMAT,
-            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        kept = opening.kept_files(folder).items()
+        sums = {name: {"bytes": file.stat().st_size, "sha256": opening.sha256(file)} for name, file in kept}
+        about: dict[str, Any] = {
             "profile": used.name,
-            "names_by": used.naming(),  # what is in the index; the profile may be edited later
             "triples": triples,
             "names": names,
-            "broken_lines": reader.broken_count,
-            "seconds": round(seconds, 2),
-            "files": {
-                n: {"bytes": p.stat().st_size, "sha256": sha256(p)} for n, p in kept_files(folder).items()
-            },
             "sources": described,
         }
-        write_json(folder / MANIFEST, manifest, indent=2)
-        install(folder, target)
+        about |= {"broken_lines": reader.broken_count, "seconds": round(seconds, 2), "files": sums}
+        finish(folder, target, used, about)
     return LoadReport(target, used, triples, names, tuple(reader.broken), reader.broken_count, seconds)
+
+
+def finish(folder: Path, target: Path, profile: Profile, about: Mapping[str, Any]) -> None:
+    """Add the profile and a manifest, which says more `about` it, to a folder that was built; install it."""
+    profile.dump(folder / PROFILE)
+    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    # What is in the index: the profile may be edited later.
+    manifest = {"format": opening.FORMAT, "created": created, "names_by": profile.naming(), **about}
+    write_json(folder / MANIFEST, manifest, indent=2)
+    install(folder, target)
 
 
 def install(folder: Path, target: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import re
 import threading
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.addresses import whole_url, without_login
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.files import check_regular, kept_json, write_json
+from triplewise.tools.core.files import check_regular, kept_json
 from triplewise.tools.core.taught import names_of
 from triplewise.tools.kg.profile import Profile, load_profile, profile_names
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, LRUCache
@@ -89,8 +90,7 @@ def open_kg(
     if new:  # outside the lock: other graphs can be opened while this one loads
         try:
             kg = _open(source, profile, deadline)
-            taught = names_of(text)
-            if taught:
+            if taught := names_of(text):
                 kg.profile = replace(kg.profile, aliases={**kg.profile.aliases, **taught})
             future.set_result(kg)
         except BaseException as error:
@@ -122,21 +122,19 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"the manifest cannot be read ({error}); {remedy}", path) from error
     if version != FORMAT:
         raise DataError(f"store format {version}, this version reads {FORMAT}; {remedy}", path)
-    files, place = kept_files(folder), _cached(str(folder.resolve())) / "checked.json"
-    stats = {name: path.stat() for name, path in files.items()}
-    stamp = {name: [s.st_size, s.st_mtime_ns, s.st_ino] for name, s in stats.items()}
-    checked: object = None
-    with suppress(OSError, ValueError):
-        checked = json.loads(place.read_text(encoding="utf-8"))
-    for name, facts in manifest["files"].items():
-        is_same = name in files and stats[name].st_size == facts["bytes"]
-        if is_same and checked != stamp and "sha256" in facts:  # stores loaded before have sizes alone
-            is_same = facts["sha256"] == sha256(files[name])
-        if not is_same:
-            raise DataError(f"is not as it was loaded: damaged; {remedy}", folder / name)
-    if checked != stamp:
-        with suppress(OSError):  # it is checked again next time
-            write_json(place, stamp)
+    files = kept_files(folder)
+
+    def check() -> bool:
+        for name, facts in manifest["files"].items():
+            is_same = name in files and files[name].stat().st_size == facts["bytes"]
+            # Stores loaded before have sizes alone.
+            if not is_same or facts.get("sha256") not in (None, sha256(files[name])):
+                raise DataError(f"is not as it was loaded: damaged; {remedy}", folder / name)
+        return True
+
+    stats = ((name, file.stat()) for name, file in files.items())
+    stamp = [(name, s.st_size, s.st_mtime_ns, s.st_ino) for name, s in stats]
+    kept_json([_cached(repr((folder.resolve(), stamp)), "checked")], "whole.json", math.inf, check)
     return manifest
 
 

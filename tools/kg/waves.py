@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -32,15 +33,14 @@ class _Task(greenlet):  # type: ignore[misc]  # it has no types
     def __init__(self, batch: _Batch, job: Callable[[], object], owner: _Task | None) -> None:
         super().__init__(self._live, batch.main)
         self.batch, self.job, self.owner, self.unfinished = batch, job, owner, 0
-        self.value: Any = None
-        self.error: BaseException | None = None
+        self.outcome = Future[Any]()
         batch.ready.append(self.switch)
 
     def _live(self) -> None:
         try:
-            self.value = self.job()
+            self.outcome.set_result(self.job())
         except BaseException as error:  # noqa: BLE001 - raised again by `run`
-            self.error = error
+            self.outcome.set_exception(error)
         if self.owner is not None:
             self.owner.unfinished -= 1
             if not self.owner.unfinished:
@@ -76,10 +76,7 @@ class Waves(Generic[Q, A]):
                 except BaseException as error:  # noqa: BLE001 - raised again in the caller
                     batch.ready.extend(partial(task.throw, error) for task, _ in waiting)
             batch.ready.popleft()()
-        for task in started:
-            if task.error is not None:
-                raise task.error
-        return [task.value for task in started]
+        return [task.outcome.result() for task in started]
 
     def ask(self, question: Q) -> A:
         """Return the answer to a question: outside of tasks at once, else when all tasks wait or end."""

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.files import read_text, writing
+from triplewise.tools.core.files import json_lines, writing
 
 Origin = Literal["explored", "refined", "validated"]
 Messages = list[dict[str, str]]  # Chat messages in OpenAI's form
@@ -94,14 +94,12 @@ def write_line(trajectory: Trajectory) -> bytes:
 def read_trajectories(path: Path) -> list[Trajectory]:
     """Return all trajectories of a file. Raises `DataError`, naming the line, if it cannot be read."""
     trajectories = []
-    # Not splitlines(): texts may hold the other characters that it takes for the end of a line.
-    for number, line in enumerate(read_text(path).split("\n"), 1):
+    for number, record in json_lines(path):
         try:
-            if line.strip():
-                trajectories.append(_ADAPTER.validate_json(line))
+            trajectories.append(_ADAPTER.validate_python(record))
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "line"
+            place = ".".join(map(str, first["loc"]))
             raise DataError(f"not a trajectory: {place}: {first['msg']}", path, number) from error
     return trajectories
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from triplewise.tools.core.terms import IRI, Literal, Node, Variable
@@ -14,7 +14,7 @@ Label: TypeAlias = Callable[[IRI], str]  # How a node, class or relation is call
 
 def describe(program: PyQL, label: Label) -> str:
     """Return a program in words: `Goethe -[partner]-> ?partner -[place of birth]-> ?place_of_birth`."""
-    parts = list(_in_words(program.clauses, label))
+    parts = _in_words(program.clauses, label)
     if order := program.order:
         first = f"the first {order.limit} " if order.limit else ""
         best = "largest" if order.descending else "smallest"
@@ -22,32 +22,25 @@ def describe(program: PyQL, label: Label) -> str:
     return ("yes or no: " if program.boolean else "") + "; ".join(parts)
 
 
-def _in_words(clauses: Iterable[pyql.Clause], label: Label) -> Iterator[str]:
+def _in_words(clauses: Iterable[pyql.Clause], label: Label) -> list[str]:
     """Return clauses in words; facts that follow from one another are one chain."""
-    chain, end, known = "", None, set[Node]()
+    parts, known = list[str](), set[Node]()
+    end: Node | None = None  # of the chain that the last part is
     for clause in clauses:
         if isinstance(clause, Fact):
-            subject, object_ = clause.subject, clause.object
-            arrow, back = f"-[{label(clause.relation)}]->", f"<-[{label(clause.relation)}]-"
-            if chain and end not in (subject, object_):
-                yield chain
-                chain = ""
-            if not chain:
+            subject, object_, name = clause.subject, clause.object, label(clause.relation)
+            if end not in (subject, object_):
                 turned = subject not in known and isinstance(subject, Variable)
                 turned = turned and (object_ in known or not isinstance(object_, Variable))
                 end = object_ if turned else subject
-                chain = _shown(end, label)
-            forward = end == subject
-            end = object_ if forward else subject
-            chain += f" {arrow if forward else back} {_shown(end, label)}"
+                parts.append(_shown(end, label))
+            arrow, end = (f"-[{name}]->", object_) if end == subject else (f"<-[{name}]-", subject)
+            parts[-1] += f" {arrow} {_shown(end, label)}"
         else:
-            if chain:
-                yield chain
-                chain = ""
-            yield _clause_in_words(clause, label)
+            parts.append(_clause_in_words(clause, label))
+            end = None
         known.update(clause.binds)
-    if chain:
-        yield chain
+    return parts
 
 
 def _clause_in_words(clause: pyql.Clause, label: Label) -> str:
@@ -79,10 +72,10 @@ def _pattern_in_words(pattern: Iterable[pyql.Clause], label: Label) -> str:
     return " and ".join(_in_words(pattern, label))
 
 
-def _shown(node: Node | None, label: Label) -> str:
+def _shown(node: Node, label: Label) -> str:
     if isinstance(node, IRI):
         return label(node)
-    return node.value if isinstance(node, Literal) else node.n3() if node else ""
+    return node.value if isinstance(node, Literal) else node.n3()
 
 
 def _plain(variable: Variable) -> str:

@@ -22,11 +22,10 @@ from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavai
 from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Deadline, Meter, Outcome
 from triplewise.tools.sql.engines import EVER, SERVERS, Engine, Fetched, QueryError, open_engine
-from triplewise.tools.sql.query import Rows
 from triplewise.tools.sql.schema import Column, reflect_schema
 from triplewise.tools.sql.select import Select, as_stored, read_select
 from triplewise.tools.sql.table_query import TableQuery
-from triplewise.tools.sql.values import Value, nearest, plain, read_number
+from triplewise.tools.sql.values import Rows, Value, nearest, plain, read_number
 
 DISTINCT = 20_000  # most distinct values of a column that are compared with a text one by one
 ENDINGS = {

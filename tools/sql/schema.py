@@ -1,4 +1,4 @@
-"""What a relational database holds: tables, the kinds of their cells, and foreign keys for joins."""
+"""What a relational database holds, tables, kinds of cells, keys for joins, and conditions on its columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.core.terms import one_line
@@ -19,7 +19,13 @@ if TYPE_CHECKING:  # it takes its time
 
 Cells = dict[tuple[str, ColumnKind], dict[str, tuple[str, set[Any], bool, bool]]]
 """Name and kind of columns -> table -> column, its cells, whether each is unique, whether all were read."""
+Aggregation = Literal["", "MAX", "MIN", "COUNT", "SUM", "AVG"]
+OPERATORS = ("=", "!=", ">", "<", ">=", "<=")
 SAMPLE, SHOWN = 1_000, 40  # rows of a table that are read, and characters of an example that are shown
+_SIGNS = {"==": "=", "is": "=", "equals": "=", "<>": "!=", "≠": "!=", "≥": ">=", "=>": ">=", "≤": "<=",
+          "=<": "<="}  # fmt: skip
+_FUNCTIONS = {"NONE": "", "NULL": "", "AVERAGE": "AVG", "MEAN": "AVG", "MAXIMUM": "MAX", "MINIMUM": "MIN",
+              "TOTAL": "SUM", "NUMBER": "COUNT"}  # fmt: skip
 _TEXTS = "CHAR VARCHAR CHARACTER NCHAR NVARCHAR BPCHAR CLOB TEXT TINYTEXT MEDIUMTEXT LONGTEXT NAME NULL"
 _NUMBERS = """INT INTEGER TINYINT SMALLINT MEDIUMINT BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT
 UHUGEINT NUMERIC DECIMAL FLOAT DOUBLE REAL YEAR"""
@@ -115,10 +121,43 @@ class Schema:
         raise ActionError("unknown_table", f"there is no table {given}", given=given, nearest=near)
 
 
+class Condition(NamedTuple):
+    """`column operator value`."""
+
+    column: Column
+    operator: str
+    value: str
+
+
 def bare(form: str) -> str:
     """A form without outer quotes of any kind."""
     text = form.strip()
     return text[1:-1].strip() if len(text) > 1 and text[0] + text[-1] in ('""', "''", "``", "[]") else text
+
+
+def read_aggregation(form: str) -> Aggregation:
+    """An aggregation as a model writes it. Raises `ActionError` with code `bad_aggregation`."""
+    name, legal = bare(form).upper(), get_args(Aggregation)
+    name = _FUNCTIONS.get(name, name)
+    if name not in legal:
+        message = f"{form} is not an aggregation: {', '.join(legal[1:])}"
+        raise ActionError("bad_aggregation", message, given=form, legal=list(legal[1:]))
+    return cast(Aggregation, name)
+
+
+def read_condition(schema: Schema, parts: Sequence[str], near: str = "") -> Condition:
+    """`column, operator, value`; commas inside them need no quotes. Raises `bad_operator` or `bad_value`."""
+    signs = [_SIGNS.get(bare(part).lower(), bare(part)) for part in parts]
+    place = next((i for i, sign in enumerate(signs) if i and sign in OPERATORS), 1)
+    column, operator = schema.find_column(", ".join(parts[:place]), near), signs[place]
+    if operator not in OPERATORS:
+        message = f"{parts[place]} is not an operator: {', '.join(OPERATORS)}"
+        raise ActionError("bad_operator", message, given=parts[place], legal=list(OPERATORS))
+    value = bare(", ".join(parts[place + 1 :]))
+    if operator not in ("=", "!=") and column.kind == "number" and read_number(value) is None:
+        message = f"{column.name} holds numbers, and {value} is none"
+        raise ActionError("bad_value", message, given=value, column=column.name)
+    return Condition(column, operator, value)
 
 
 def reflect_schema(engine: Engine, timeout: float) -> Schema:

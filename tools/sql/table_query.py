@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.sql.query import Aggregation, Condition
-from triplewise.tools.sql.schema import Column
+from triplewise.tools.sql.schema import Aggregation, Column, Condition
 from triplewise.tools.sql.select import Select
 from triplewise.tools.sql.values import NUMBER_PATTERN, read_date, read_number
 

@@ -1,15 +1,17 @@
-"""Numbers and dates as people write them in cells and in questions, and text without what does not matter."""
+"""Values of cells: numbers and dates as people write them, text without what does not matter; rows."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
 from triplewise.tools.core import names, overlap
+from triplewise.tools.kg.protocol import Outcome
 
 ColumnKind = Literal["text", "number", "date", "boolean", "other"]
 Value = str | int | float | bool | None
@@ -22,6 +24,16 @@ PLACEHOLDERS = frozenset({"", "-", "--", "–", "—", "?", "n/a", "na", "none",
 
 _NUMBER = re.compile(NUMBER_PATTERN)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}(-[0-9]{2}([ T].*)?)?")  # what sorts as a date when compared as text
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a query gave: `outcome` as for KGs (rows, empty, truncated, timeout, syntax, unavailable)."""
+
+    outcome: Outcome
+    rows: tuple[tuple[Value, ...], ...] = ()
+    columns: tuple[str, ...] = ()
+    message: str = ""
 
 
 def read_number(value: Value) -> float | None:

@@ -16,9 +16,9 @@ from tests.support.calls import parse_call
 from tests.support.pyql_programs import DATE, ENTITIES, NUMBER, RELATIONS, graphs
 from triplewise.guidelines import load_guidelines
 from triplewise.nodes.act import read_reply
-from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback
 from triplewise.tools.actions.agentbench import Calls, number_of, read_calls, to_pyql
-from triplewise.tools.actions.toolset import Call
+from triplewise.tools.actions.toolset import Call, ReasoningMemory
 from triplewise.tools.core.terms import Literal, Term, Triple
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile, load_profile

@@ -8,9 +8,9 @@ from typing import Any
 import pyoxigraph as ox
 import pytest
 
-from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback
 from triplewise.tools.actions.pyql import kind_of_value
-from triplewise.tools.actions.toolset import Call
+from triplewise.tools.actions.toolset import Call, ReasoningMemory
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, text
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import load_profile

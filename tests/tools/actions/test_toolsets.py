@@ -12,16 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.calls import parse_call
-from triplewise.tools.actions import (
-    TOOLSETS,
-    ActionContext,
-    Feedback,
-    ReasoningMemory,
-    Toolset,
-    explore,
-)
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, Toolset, explore
 from triplewise.tools.actions.symbolic import Extraction
-from triplewise.tools.actions.toolset import Call, action
+from triplewise.tools.actions.toolset import Call, ReasoningMemory, action
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.local import LocalKG

@@ -14,8 +14,8 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Meter, Outcome
 from triplewise.tools.sql.database import RelationalDatabase, open_database
 from triplewise.tools.sql.engines import QueryError
-from triplewise.tools.sql.query import Aggregation, Condition, Rows
-from triplewise.tools.sql.schema import Column
+from triplewise.tools.sql.schema import Aggregation, Column, Condition
+from triplewise.tools.sql.values import Rows
 
 Find = Callable[[str], Column]
 NAME = 'the person.full "name"'

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.calls import parse_call
-from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback
 from triplewise.tools.actions.repair.verify import QueryBudget, SpentError, VerifiedFix, find_fixes, finds
-from triplewise.tools.actions.toolset import Call
+from triplewise.tools.actions.toolset import Call, ReasoningMemory
 from triplewise.tools.kg.engine import ReadQuery
 from triplewise.tools.kg.labels import LabelIndex, Name
 from triplewise.tools.kg.local import LocalKG
