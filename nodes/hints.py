@@ -18,12 +18,12 @@ from triplewise.nodes.plan import shown_readings, toolset_of
 from triplewise.nodes.sql import table_lines
 from triplewise.nodes.state import ScoredTriple, State, Step
 from triplewise.tools.actions.explore import CHARACTERS
-from triplewise.tools.actions.terms import as_written, names, relation_names, with_id
+from triplewise.tools.actions.terms import as_written, names, with_id
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph, Outcome
-from triplewise.tools.kg.vocabulary import relation_texts, triple_text
+from triplewise.tools.kg.vocabulary import relation_names, relation_texts, triple_text
 from triplewise.tools.learning.trajectory import Opening, Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.linking.search import labels_language, node_types

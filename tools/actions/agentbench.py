@@ -30,6 +30,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome, Result
+from triplewise.tools.kg.vocabulary import relation_names
 from triplewise.tools.pyql import program as pyql
 from triplewise.tools.pyql.text import read_relation, read_term, scan_arguments, write_iri, write_node
 
@@ -221,8 +222,8 @@ def get_relations(context: ActionContext, variable: Start) -> Feedback:
     both = not profile.reciprocal or isinstance(source, Literal)
     sides = terms.short_ids(kg, result.forward), terms.short_ids(kg, result.backward) if both else []
     forward, backward = context.rank(*sides)
-    arriving = [f"{BACKWARD}{name}" for name in terms.relation_names(kg, backward)]
-    listed = [*terms.relation_names(kg, forward), *arriving]
+    arriving = [f"{BACKWARD}{name}" for name in relation_names(kg, backward)]
+    listed = [*relation_names(kg, forward), *arriving]
     return Feedback(
         arguments=(start,),
         outcome=result.outcome if listed else Outcome.EMPTY,
@@ -279,7 +280,7 @@ def get_attributes(context: ActionContext, variable: Set) -> Feedback:
         arguments=(f"#{n}",),
         outcome=result.outcome if attributes else Outcome.EMPTY,
         message=result.message,
-        observation=f"[{', '.join(terms.relation_names(kg, attributes))}]",
+        observation=f"[{', '.join(relation_names(kg, attributes))}]",
         relations={"attributes": attributes},
     )
 

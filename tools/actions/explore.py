@@ -53,7 +53,7 @@ def get_neighbors(
     resolver, kg = Resolver(context), context.kg
     node = resolver.entity(entity)
     if relation:
-        feedback = neighbours_under(context, resolver, node, relation, page, "get_neighbors")
+        feedback = neighbours_under(resolver, node, relation, page, "get_neighbors")
         nothing = "This entity has no such neighbors." if feedback.outcome == Outcome.EMPTY else ""
         return replace(feedback, observation=nothing or feedback.observation)
     result = kg.neighbours(node)
@@ -82,14 +82,12 @@ def entity_ids(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[str]:
     return short_ids(kg, dict.fromkeys(ends))
 
 
-def neighbours_under(
-    context: ActionContext, resolver: Resolver, entity: Term, form: str, page: str, action: str
-) -> Feedback:
+def neighbours_under(resolver: Resolver, entity: Term, form: str, page: str, action: str) -> Feedback:
     """Return the neighbors of an entity under one relation, a page of them; no observation without any.
 
     `form`: the relation; `^r` takes only facts that arrive at the entity. `action` asks for the next page.
     """
-    kg, form = context.kg, form.strip().strip("'\"")
+    kg, form = resolver.context.kg, form.strip().strip("'\"")
     direction: Direction = "backward" if form.startswith("^") else "both"
     relation, n = resolver.relation(form.removeprefix("^")), page_number(page)
     result = kg.neighbours(entity, relation, direction)

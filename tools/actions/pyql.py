@@ -19,6 +19,7 @@ from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.literals import NUMERIC
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Relations, Result, terms_n3
+from triplewise.tools.kg.vocabulary import relation_names
 from triplewise.tools.parsing.card import LocalCard, local_card
 from triplewise.tools.parsing.statements import decides
 from triplewise.tools.pyql.program import TEMPORAL, Aggregate, Extreme, Fact, Filter, PyQL, Typed
@@ -94,7 +95,7 @@ def _with_values(
 
     Then the nodes among the values: their names stand for them from now on.
     """
-    names = [terms.relation_names(kg, side) for side in ids]
+    names = [relation_names(kg, side) for side in ids]
     held = {(kg.profile.short(h.relation), h.forward): h for h in card.held}
     places = [(side, i, (r, side == 0)) for side, of in enumerate(ids) for i, r in enumerate(of[:VALUED])]
     shown = [(side, i, held[key]) for side, i, key in places if key in held]

@@ -9,12 +9,13 @@ from typing import Annotated, TypeAlias
 
 from triplewise.tools.actions import explore
 from triplewise.tools.actions.search import search
-from triplewise.tools.actions.terms import Resolver, names, relation_names, short_ids, triple_lines
+from triplewise.tools.actions.terms import Resolver, names, short_ids, triple_lines
 from triplewise.tools.actions.toolset import ActionContext, Feedback, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg.vocabulary import relation_names
 from triplewise.tools.overlay.overlay import overlaid
 
 RuleService: TypeAlias = Callable[[str], Sequence[str]]
@@ -78,7 +79,7 @@ def search_neighbor(
         if not named:
             raise
         node, resolver.repaired[entity] = named[0], kg.profile.short(named[0])
-    feedback = explore.neighbours_under(context, resolver, node, relation, page, "search_neighbor")
+    feedback = explore.neighbours_under(resolver, node, relation, page, "search_neighbor")
     if feedback.outcome != Outcome.EMPTY:
         return feedback
     around = kg.relations(node)

@@ -79,15 +79,6 @@ def page_number(form: str) -> int:
     return int(form)
 
 
-def relation_names(kg: KnowledgeGraph, relations: Iterable[str]) -> list[str]:
-    """Return short ids, with their text in brackets where the id alone says nothing (`P36 (capital)`)."""
-    ids = list(relations)
-    if kg.profile.relation_text != "label":
-        return ids
-    texts = relation_texts(kg, ids)
-    return [f"{r} ({texts[r].label})" if texts[r].label not in ("", r) else r for r in ids]
-
-
 def triple_lines(kg: KnowledgeGraph, triples: Sequence[Triple], limit: int) -> list[str]:
     """Return triples as `(subject, relation, object)` with names, the first `limit` of them."""
     shown = triples[:limit]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeAlias
 
 
@@ -62,13 +63,10 @@ class Rule:
         SymAgent 4.1: from the node two steps before, where a relation is walked there and back; answers from
         the topic.
         """
-        nodes, path = [self.anchor, *(f"?{a.variable}" for a in self.path)], self.path
-        back = [
-            (path[i].variable, nodes[i - 1])
-            for i in range(1, len(path))
-            if path[i].relation == path[i - 1].relation and path[i].forward != path[i - 1].forward
-        ]
-        topic = [(self.answer, self.anchor)] if len(path) > 1 and not self.keeps_topic else []
+        nodes = [self.anchor, *(f"?{a.variable}" for a in self.path)]
+        turns = [(node, a, b) for node, (a, b) in zip(nodes, pairwise(self.path), strict=False)]
+        back = [(b.variable, node) for node, a, b in turns if b == Atom(a.relation, not a.forward)]
+        topic = [(self.answer, self.anchor)] if turns and not self.keeps_topic else []
         return tuple(dict.fromkeys([*back, *topic]))
 
     def text(self, label: str = "") -> str:

@@ -120,10 +120,7 @@ class _Aligner:
 
     def conflicts(self, triple: Triple, existing: Iterable[Term]) -> tuple[str, ...]:
         """What the KG says otherwise, where nearly every subject of the relation has one object only."""
-        value, others = triple.object, []
-        for other in existing:
-            if not (isinstance(value, Literal) and isinstance(other, Literal) and agree(other, value)):
-                others.append(Triple(triple.subject, triple.relation, other))
+        others = [replace(triple, object=other) for other in existing if not agree(other, triple.object)]
         if not others or not is_single_valued(self._kg, triple.relation):
             return ()
         return tuple(triple_text(self._kg, others))

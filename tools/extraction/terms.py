@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.overlap import read_date
-from triplewise.tools.core.terms import IRI, RDF, XSD, Literal
+from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term
 from triplewise.tools.kg.literals import INTEGERS, MONTHS, NUMERIC
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.rdf import is_well_formed
@@ -120,8 +120,10 @@ def literal(text: str, datatype: str, language: str = "en") -> Literal | None:
     return Literal(f"{value:.10g}" if abs(value) < 10**9 else f"{value:.0f}", datatype)
 
 
-def agree(a: Literal, b: Literal) -> bool:
-    """Whether two values are one, or one is the other less exactly: a year, and a day of that year."""
+def agree(a: Term, b: Term) -> bool:
+    """Whether two literals are one, or one is the other less exactly: a year, and a day of that year."""
+    if isinstance(a, IRI) or isinstance(b, IRI):
+        return False
     if {a.datatype.removeprefix(XSD), b.datatype.removeprefix(XSD)} <= _DATES:
         first, second = (re.sub(r"T00:00:00.*|Z$", "", v.value) for v in (a, b))
         short, long = sorted((first, second), key=len)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
-from typing import TypeVar
 
 from pydantic import BaseModel
 
-from triplewise.tools.core.files import parse_yaml
+from triplewise.tools.core.files import packaged
 from triplewise.tools.core.terms import IRI
 
 MATCHES = 200  # labels that full text gives at most: those of about the length of the text
@@ -53,29 +51,24 @@ class FullText(BaseModel, frozen=True, extra="forbid"):
         return " UNION ".join(f"{{ {self.find.format(predicate=p, **values)} BIND({p} AS ?by) }}" for p in by)
 
 
-Dialect = TypeVar("Dialect", Engine, FullText)
+@cache
+def full_texts() -> tuple[FullText, ...]:
+    """The engines' ways to search texts, in the order in which they are tried; the last is for any engine."""
+    ways = packaged("triplewise.tools.kg", "fulltext.yaml")
+    return tuple(FullText(name=name, **way) for name, way in ways.items())
 
 
 @cache
-def _read(name: str, kind: type[Dialect]) -> dict[str, Dialect]:
-    text = resources.files("triplewise.tools.kg").joinpath(name).read_text(encoding="utf-8")
-    return parse_yaml(text, name).read_as(dict[str, kind])  # type: ignore[valid-type]
-
-
-def full_texts() -> tuple[FullText, ...]:
-    """The engines' ways to search texts, in the order in which they are tried; the last is for any engine."""
-    ways = _read("fulltext.yaml", FullText)
-    return tuple(way.model_copy(update={"name": name}) for name, way in ways.items())
+def _engines() -> tuple[Engine, ...]:
+    return tuple(Engine(**ways) for ways in packaged("triplewise.tools.kg", "engines.yaml").values())
 
 
 def engine_of(server: str) -> Engine | None:
     """The engine that the header `Server` of a reply names; None for one without ways of its own."""
-    known = _read("engines.yaml", Engine).values()
-    return next((engine for engine in known if server.startswith(engine.server)), None)
+    return next((engine for engine in _engines() if server.startswith(engine.server)), None)
 
 
 def sort_cap(words: str) -> int:
     """How many rows the engine is able to sort, if an error says so; else 0."""
-    known = _read("engines.yaml", Engine).values()
-    found = (re.search(engine.sort_cap, words) for engine in known if engine.sort_cap)
+    found = (re.search(engine.sort_cap, words) for engine in _engines() if engine.sort_cap)
     return next((int(match[1]) for match in found if match), 0)

@@ -104,11 +104,10 @@ def _number(value: str) -> str | None:
         number = Decimal(value.strip())
     except InvalidOperation:
         return None
-    if not number.is_finite() or (
-        number and not -_LONGEST < number.adjusted() < _LONGEST and "e" in value.lower()
-    ):
+    has_exponent = "e" in value.lower()
+    if not number.is_finite() or (number and has_exponent and abs(number.adjusted()) >= _LONGEST):
         return None
-    if len(value.partition(".")[2].strip()) > _ROUND.prec and "e" not in value.lower():
+    if not has_exponent and len(value.partition(".")[2].strip()) > _ROUND.prec:
         number = _ROUND.plus(number)  # noise of binary fractions
     written = f"{number:,f}" if abs(number) >= SEPARATED_FROM else f"{number:f}"
     shown = written.rstrip("0").rstrip(".") if "." in written else written

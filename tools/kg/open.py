@@ -8,7 +8,6 @@ import logging
 import math
 import re
 import threading
-from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +16,7 @@ from importlib import resources
 from os.path import exists, isdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triplewise.tools.core.addresses import whole_url, without_login
 from triplewise.tools.core.errors import DataError
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.rdf import GraphReader
 
+ProfileSource: TypeAlias = str | Path | Profile | None  # name, YAML path, or profile; None to find it
 FORMAT = 3  # of a store folder: one of another version is loaded again
 STORE, PROFILE, MANIFEST = "store", "profile.yaml", "manifest.json"
 UNCHECKED = re.compile(rf"{PROFILE}|{MANIFEST}|.*\.lock|store/(LOCK|LOG.*)")  # edited, or changed by opening
@@ -55,7 +55,7 @@ _lock = threading.Lock()
 def open_kg(
     source: str | Path,
     *,
-    profile: str | Path | Profile | None = None,
+    profile: ProfileSource = None,
     timeout: float = 30.0,
     limit: int = 10_000,
     connections: int | None = None,
@@ -157,9 +157,7 @@ def _cached(identity: str, kind: str = "homes") -> Path:
     return user_cache_path("triplewise") / kind / hashlib.sha256(identity.encode()).hexdigest()[:20]
 
 
-def _open(
-    source: str | Path, profile: str | Path | Profile | None, deadline: Deadline | None
-) -> KnowledgeGraph:
+def _open(source: str | Path, profile: ProfileSource, deadline: Deadline | None) -> KnowledgeGraph:
     given = None if profile is None else load_profile(profile)
     text, path = str(source), Path(source).expanduser()
     if text == DEMO:
@@ -275,7 +273,7 @@ def _open_files(path: Path, given: Profile | None) -> KnowledgeGraph:
 _copies: LRUCache[tuple[object, ...], tuple[Any, KnowledgeGraph]] = LRUCache(OPENED)
 
 
-def open_rdflib(graph: Any, profile: str | Path | Profile | None = None) -> KnowledgeGraph:
+def open_rdflib(graph: Any, profile: ProfileSource = None) -> KnowledgeGraph:
     """A copy of an rdflib graph in memory, made once for each graph and again when its size has changed.
 
     Raises `ConfigurationError` for an unknown profile.
@@ -290,9 +288,7 @@ def open_rdflib(graph: Any, profile: str | Path | Profile | None = None) -> Know
     return _copies[key][1]
 
 
-def _in_memory(
-    facts: Sequence[Path], tables: Sequence[Path], given: Profile | None, name: str
-) -> KnowledgeGraph:
+def _in_memory(facts: list[Path], tables: list[Path], given: Profile | None, name: str) -> KnowledgeGraph:
     import pyoxigraph as ox
 
     from triplewise.tools.kg.local import LocalKG

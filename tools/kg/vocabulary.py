@@ -91,6 +91,15 @@ def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[s
     return schema
 
 
+def relation_names(kg: KnowledgeGraph, relations: Iterable[str]) -> list[str]:
+    """Short ids, with their text in brackets where the id alone says nothing (`P36 (capital)`)."""
+    ids = list(relations)
+    if kg.profile.relation_text != "label":
+        return ids
+    texts = relation_texts(kg, ids)
+    return [f"{r} ({texts[r].label})" if texts[r].label not in ("", r) else r for r in ids]
+
+
 def relation_descriptions(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, str]:
     """Short relation id -> the KG's own description of it; those without one are left out."""
     expanded = ((r, kg.profile.expand(r, relation=True)) for r in dict.fromkeys(relations))
@@ -195,9 +204,7 @@ def node_labels(kg: KnowledgeGraph, terms: Iterable[Term], exact: bool = True) -
     return texts
 
 
-def triple_labels(
-    kg: KnowledgeGraph, triples: Sequence[Triple], exact: bool = True
-) -> list[tuple[str, str, str]]:
+def triple_labels(kg: KnowledgeGraph, triples: Sequence[Triple], exact: bool) -> list[tuple[str, str, str]]:
     """Return the labels of subject, relation and object of triples; see `node_labels`."""
     labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)], exact)
     short = kg.profile.short

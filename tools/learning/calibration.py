@@ -120,9 +120,7 @@ def figures(rows: Sequence[Row], confidence: np.ndarray, least: float) -> dict[s
     right = np.array([row.is_right for row in rows], bool)
     given = np.array([bool(row.features) for row in rows], bool)
     answerable = np.array([row.is_answerable for row in rows], bool)
-    sure = given & (confidence >= least)
-
-    mixed = len(set(right[given])) > 1
+    sure, mixed = given & (confidence >= least), len(set(right[given])) > 1
 
     def share(values: np.ndarray, among: np.ndarray) -> float:
         return round(float(values[among].mean()), 4) if among.any() else 1.0

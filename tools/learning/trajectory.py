@@ -80,10 +80,8 @@ def merge_pair(explored: Trajectory, refined: Trajectory) -> Trajectory | None:
     The higher reward; of equal rewards above 0 the shorter trajectory; of equally long ones, which the
     equation leaves open, that of the higher F1.
     """
-    if explored.reward == refined.reward:
-        pair = (explored, refined)
-        return min(pair, key=lambda t: (len(t.turns), -t.f1)) if explored.reward > 0 else None
-    return explored if explored.reward > refined.reward else refined
+    better = min((explored, refined), key=lambda t: (-t.reward, len(t.turns), -t.f1))
+    return better if better.reward > 0 else None
 
 
 def write_line(trajectory: Trajectory) -> bytes:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date
 from functools import cached_property
+from itertools import chain, count
 from typing import Literal as OneOf
 from typing import NoReturn, TypeAlias, get_args
 
@@ -543,19 +544,14 @@ def all_facts(clauses: Iterable[Clause]) -> Iterator[Fact]:
 def owners(program: PyQL, variable: Variable) -> list[Variable]:
     """Return the variables whose value or count another variable holds."""
     nearby = [v for f in all_facts(program.clauses) if variable in f.mentions for v in f.mentions]
-    for clause in program.clauses:
-        if isinstance(clause, Aggregate) and clause.output == variable and clause.per:
-            nearby.append(clause.per)
+    nearby += [c.per for c in program.clauses if isinstance(c, Aggregate) and c.output == variable and c.per]
     return [v for v in dict.fromkeys(nearby) if v != variable and v in program.variables]
 
 
 def fresh(name: str, taken: Iterable[str]) -> str:
     """The name, or the first of `name_2`, `name_3`, ... that is not taken."""
-    used, n, candidate = set(taken), 1, name
-    while candidate in used:
-        n += 1
-        candidate = f"{name}_{n}"
-    return candidate
+    used, others = set(taken), (f"{name}_{n}" for n in count(2))
+    return next(candidate for candidate in chain([name], others) if candidate not in used)
 
 
 def check_date(value: str) -> str:

@@ -342,9 +342,7 @@ def write_where(program: PyQL, profile: Profile) -> str:
     return "\n".join(_lines(Writer(program, profile, Names(None)).write(program.clauses, program.variables)))
 
 
-def write_proof(
-    program: PyQL, profile: Profile, answers: Sequence[Term] = ()
-) -> tuple[str, list[TaggedFact]]:
+def write_proof(program: PyQL, profile: Profile, answers: Sequence[Term]) -> tuple[str, list[TaggedFact]]:
     """SELECT of what instantiates the facts behind some answers of the first variable; these facts."""
     names = Names(profile.prefixes)
     writer = Writer(program, profile, names, proving=True)

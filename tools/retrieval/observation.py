@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, whole_number
 from triplewise.tools.kg import protocol
-from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome, batches
+from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome, Row, batches
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import Pair, PairRanker, tail_text, way_text
@@ -253,11 +253,9 @@ def read_bundles(
     return sorted(hops, key=lambda h: (h.near.n3(), not h.forward, h.triple.relation, h.far.n3())), problem
 
 
-def _rows(
-    kg: KnowledgeGraph, queries: Iterable[str], limit: int, deadline: Deadline
-) -> tuple[list[tuple[Term | None, ...]], str]:
+def _rows(kg: KnowledgeGraph, queries: list[str], limit: int, deadline: Deadline) -> tuple[list[Row], str]:
     """The rows of some queries, and why they are not all there are."""
-    rows, problem = list[tuple[Term | None, ...]](), ""
+    rows, problem = list[Row](), ""
     for sparql in queries:
         result = kg.query(sparql, timeout=deadline.left, limit=limit)
         if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):

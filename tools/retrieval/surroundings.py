@@ -9,12 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, whole_number
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, terms_n3
-from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.kg.vocabulary import relation_names, relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import rank_relations
 
@@ -24,6 +24,9 @@ WITHIN, HELD = 120, 6  # Facts read about the mediators among the values, and fa
 LONG = 60  # Characters above which a value is clipped
 
 
+Way: TypeAlias = tuple[IRI, bool]  # A relation, and whether it is followed from subject to object
+
+
 class NearbyFact(NamedTuple):
     """A fact one hop from an entity, or one of the node that the hop `through` leads to."""
 
@@ -31,11 +34,8 @@ class NearbyFact(NamedTuple):
     through: Triple | None = None
 
 
-def surroundings(
-    kg: KnowledgeGraph, question: str, nodes: Iterable[Term], encoder: Encoder
-) -> list[NearbyFact]:
+def surroundings(kg: KnowledgeGraph, question: str, nodes: list[Term], encoder: Encoder) -> list[NearbyFact]:
     """Return facts of the relations around nodes that fit a question, those that link two nodes first."""
-    nodes = list(nodes)
     facts = [NearbyFact(triple) for triple in links_between(kg, nodes)]
     for node in nodes:
         around = kg.relations(node)
@@ -52,16 +52,14 @@ def links_between(kg: KnowledgeGraph, nodes: Iterable[Term]) -> list[Triple]:
         return []
     values = f"VALUES ?x {{ {terms_n3(iris)} }} VALUES ?y {{ {terms_n3(iris)} }}"
     result = kg.query(f"SELECT DISTINCT ?x ?r ?y WHERE {{ {values} ?x ?r ?y }}", limit=WITHIN)
-    return [
-        Triple(x, r, y)
-        for x, r, y in (sorted(result.rows, key=str) if result.outcome.ok else ())
-        if isinstance(x, IRI) and isinstance(r, IRI) and y is not None and not kg.profile.excludes(r)
-    ]
+    rows = sorted(result.rows, key=str) if result.outcome.ok else []
+    links = [Triple(x, r, y) for x, r, y in rows if isinstance(x, IRI) and isinstance(r, IRI) and y]
+    return [link for link in links if not kg.profile.excludes(link.relation)]
 
 
 def closest_relations(
-    kg: KnowledgeGraph, question: str, sides: Sequence[tuple[IRI, bool]], encoder: Encoder, most: int
-) -> list[tuple[IRI, bool]]:
+    kg: KnowledgeGraph, question: str, sides: Sequence[Way], encoder: Encoder, most: int
+) -> list[Way]:
     """Return those relations, each with its direction, that fit a question best, best first."""
     shorts = {kg.profile.short(r): r for r, _ in sides}
     texts = relation_texts(kg, shorts)
@@ -71,9 +69,7 @@ def closest_relations(
     return sorted((s for s in sides if s[0] in place), key=lambda s: place[s[0]])[:most]
 
 
-def facts_by_relation(
-    kg: KnowledgeGraph, node: Term, sides: Sequence[tuple[IRI, bool]], most: int
-) -> list[NearbyFact]:
+def facts_by_relation(kg: KnowledgeGraph, node: Term, sides: Sequence[Way], most: int) -> list[NearbyFact]:
     """Return up to `most` facts of each relation (and direction) of a node, and what mediators hold."""
     hops = hops_along(kg, [(node, *side) for side in sides], most)
     nodes = [hop.far for hop in hops if isinstance(hop.far, IRI)]
@@ -81,9 +77,7 @@ def facts_by_relation(
     if mediators := [n for n in dict.fromkeys(nodes) if kg.profile.is_mediator(n, labels.get(n))]:
         sparql = f"SELECT ?m ?r ?v WHERE {{ VALUES ?m {{ {terms_n3(mediators)} }} ?m ?r ?v }}"
         for m, r, v in kg.query(sparql, limit=WITHIN).rows:
-            if not isinstance(m, IRI) or not isinstance(r, IRI) or v is None or v == node:
-                continue
-            if not kg.profile.excludes(r):
+            if isinstance(m, IRI) and isinstance(r, IRI) and v and v != node and not kg.profile.excludes(r):
                 held.setdefault(m, []).append(Triple(m, r, v))
     facts = []
     for hop in hops:
@@ -108,23 +102,21 @@ class FactTexts:
     """The texts of relations and values of some facts, and of what leads on from them."""
 
     def __init__(self, kg: KnowledgeGraph, facts: Sequence[NearbyFact]) -> None:
-        self._profile, self._names = kg.profile, dict[str, str]()
+        self._profile = kg.profile
         self._after = defaultdict[Triple, dict[Triple, None]](dict)
         for fact in facts:
             if fact.through is not None:
                 self._after[fact.through][fact.triple] = None
-        if kg.profile.relation_text == "label":  # their ids say nothing
-            hops = dict.fromkeys(t for fact in facts for t in (fact.through, fact.triple) if t)
-            texts = relation_texts(kg, dict.fromkeys(kg.profile.short(t.relation) for t in hops))
-            self._names = {short: text.label for short, text in texts.items()}
+        hops = (t for fact in facts for t in (fact.through, fact.triple) if t)
+        relations = dict.fromkeys(kg.profile.short(t.relation) for t in hops)
+        self._names = dict(zip(relations, relation_names(kg, relations), strict=True))
         ends = (n for f in facts for n in (f.triple.subject, f.triple.object))
         self._labels = kg.labels([n for n in ends if isinstance(n, IRI)])
 
     def relation(self, triple: Triple) -> str:
         """Return the id of a relation, with its name where that is another."""
         short = self._profile.short(triple.relation)
-        name = self._names.get(short, short)
-        return f"{short} ({name})" if name not in ("", short) else short
+        return self._names.get(short, short)
 
     def value(self, term: Term) -> str:
         """Return a node as its label and id, a literal as it is read."""

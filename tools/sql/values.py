@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
@@ -88,11 +87,7 @@ def plain(cell: object) -> Value:
                 return None
             number = float(cell)
             return int(number) if abs(number) < 10**15 and number == int(number) else number
-        case datetime():
-            return cell.isoformat(sep=" ")
-        case date():
-            return cell.isoformat()
         case bytes() | bytearray() | memoryview():
             return f"0x{bytes(cell)[:32].hex()}"
         case _:
-            return str(cell)
+            return str(cell)  # of dates and times: ISO text

@@ -97,20 +97,23 @@ def test_threads_do_not_mix_lines(journal: Journal, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "place"),
+    ("line", "wrong"),
     [
-        ("{", "line: Invalid JSON"),
-        ("[]", "line"),
-        ('{"id": "a", "question": "q"}', "answers: Field required"),
-        ('{"id": "a", "question": "q", "answers": [], "price": 1}', "price: "),
-        ('{"id": "a", "question": "q", "answers": [], "turns": [{"said": 1}]}', r"turns\.0\."),
-        ('{"id": "a", "question": "q", "answers": [], "reward": "much"}', "reward: "),
+        ("{", "not JSON"),
+        ("[]", "expected a JSON object"),
+        ('{"id": "a", "question": "q"}', "not a trajectory: answers: Field required"),
+        ('{"id": "a", "question": "q", "answers": [], "price": 1}', "not a trajectory: price: "),
+        (
+            '{"id": "a", "question": "q", "answers": [], "turns": [{"said": 1}]}',
+            r"not a trajectory: turns\.0\.",
+        ),
+        ('{"id": "a", "question": "q", "answers": [], "reward": "much"}', "not a trajectory: reward: "),
     ],
 )
-def test_a_broken_line_is_named(tmp_path: Path, line: str, place: str) -> None:
+def test_a_broken_line_is_named(tmp_path: Path, line: str, wrong: str) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(write_line(made("a")) + line.encode() + b"\n")
-    with pytest.raises(DataError, match=f"t.jsonl:2: not a trajectory: {place}"):
+    with pytest.raises(DataError, match=f"t.jsonl:2: {wrong}"):
         read_trajectories(path)
 
 

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from triplewise.tools.actions.terms import UNNAMED, relation_names
+from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import whole_number
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, Layer, Meter, Outcome, Result
-from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.kg.vocabulary import relation_names, relation_texts
 from triplewise.tools.parsing.similarity import thresholds_of
 from triplewise.tools.pyql.program import PyQL, fresh
 from triplewise.tools.pyql.text import Reader, apply, read_term, read_variable, write_iri
