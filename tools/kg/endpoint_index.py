@@ -29,12 +29,10 @@ UNFINISHED = "index.names.sqlite"
 PAGE, LEAST_PAGE = 10_000, 100  # names read at once: at first and at least
 PATIENCE = 60.0  # seconds that a page may take
 MOST_RELATIONS = 20_000
-_TABLES = """
-CREATE TABLE IF NOT EXISTS names (iri TEXT, section TEXT, text TEXT, language TEXT, facts INTEGER,
-    PRIMARY KEY (iri, section, text, language)) WITHOUT ROWID;
+_TABLES = """CREATE TABLE IF NOT EXISTS names (iri TEXT, section TEXT, text TEXT, language TEXT,
+    facts INTEGER, PRIMARY KEY (iri, section, text, language)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS names_section ON names (section);
-CREATE TABLE IF NOT EXISTS pages (section TEXT PRIMARY KEY, read INTEGER, finished INTEGER);
-"""
+CREATE TABLE IF NOT EXISTS pages (section TEXT PRIMARY KEY, read INTEGER, finished INTEGER);"""
 
 
 @dataclass(frozen=True, slots=True)

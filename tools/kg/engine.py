@@ -39,13 +39,11 @@ _TOKEN = re.compile(
 )
 _LOOK = 0.1  # seconds after which a wait for room looks whether it was cancelled
 _ESCAPED_PAIR = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|.)", re.DOTALL)
+_UPDATES = ("INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD")
 _REFUSED = {
     "SERVICE": "SERVICE would send the query on to another server",
     **dict.fromkeys(("CONSTRUCT", "DESCRIBE"), "it yields triples, not rows"),
-    **dict.fromkeys(
-        ["INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD"],
-        "it would change the knowledge graph",
-    ),
+    **dict.fromkeys(_UPDATES, "it would change the knowledge graph"),
     "DEFINE": "engine pragmas may load remote data",
 }
 PARTS, NESTED = 2_000, 64  # words and signs of a query, and brackets around them, that pyoxigraph is given

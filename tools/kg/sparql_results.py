@@ -44,8 +44,7 @@ _REMEDY = {
     404: "nothing is there: check the path (often /sparql, /query or /repositories/NAME)",
     405: "it does not take queries this way: check that the URL is its SPARQL query endpoint",
     407: "a proxy asks for a login: check the proxy settings",
-    413: "it refuses so long a query",
-    414: "it refuses so long a query",
+    **dict.fromkeys((413, 414), "it refuses so long a query"),
 }
 
 

@@ -23,8 +23,7 @@ from triplewise.tools.core.taught import graph_key
 from triplewise.tools.kg.rdf import read_triple
 
 WAIT = 15.0  # seconds to wait while another process writes
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS facts (
+_SCHEMA = """CREATE TABLE IF NOT EXISTS facts (
     id TEXT PRIMARY KEY, triple TEXT NOT NULL, labels TEXT NOT NULL, conflicts TEXT NOT NULL,
     status TEXT NOT NULL, added TEXT NOT NULL, decided TEXT NOT NULL DEFAULT ''
 );
@@ -34,8 +33,7 @@ CREATE TABLE IF NOT EXISTS readings (
     confidence REAL NOT NULL, UNIQUE (fact, question, source, sentence, reader)
 );
 CREATE INDEX IF NOT EXISTS facts_status ON facts(status);
-CREATE INDEX IF NOT EXISTS readings_fact ON readings(fact);
-"""
+CREATE INDEX IF NOT EXISTS readings_fact ON readings(fact);"""
 _VERSION = 1
 _READING = ("question", "document", "source", "sentence", "time", "reader", "confidence")
 

@@ -28,34 +28,25 @@ ROWS = 100_000  # that are staged at once
 
 # What a cut computes. Terms are written as N-Triples writes them, and blank nodes have become IRIs: a term is
 # a node if it begins with `<`.
-_SEEDS = """
-SELECT s AS node FROM staged SEMI JOIN listed ON s = node
-UNION SELECT o AS node FROM staged SEMI JOIN listed ON o = node
-"""
+_SEEDS = """SELECT s AS node FROM staged SEMI JOIN listed ON s = node
+UNION SELECT o AS node FROM staged SEMI JOIN listed ON o = node"""
 # The triples at the nodes of the frontier, by the node and the side that it is on.
-_TOUCHED = """
-SELECT s, p, o, s AS node, 'out' AS side
+_TOUCHED = """SELECT s, p, o, s AS node, 'out' AS side
 FROM staged SEMI JOIN followed USING (p) SEMI JOIN frontier ON s = node
 UNION SELECT s, p, o, o AS node, 'in' AS side
-FROM staged SEMI JOIN followed USING (p) SEMI JOIN frontier ON o = node WHERE o LIKE '<%'
-"""
+FROM staged SEMI JOIN followed USING (p) SEMI JOIN frontier ON o = node WHERE o LIKE '<%'"""
 # Nodes with more neighbours on one side than the limit (0 for none), but for seeds.
-_HUBS = """
-SELECT node, side FROM touched ANTI JOIN seeds USING (node) WHERE o LIKE '<%' AND {limit} > 0
-GROUP BY node, side HAVING COUNT(DISTINCT CASE side WHEN 'out' THEN o ELSE s END) > {limit}
-"""
+_HUBS = """SELECT node, side FROM touched ANTI JOIN seeds USING (node) WHERE o LIKE '<%' AND {limit} > 0
+GROUP BY node, side HAVING COUNT(DISTINCT CASE side WHEN 'out' THEN o ELSE s END) > {limit}"""
 # The triples that a hop takes: all but those of hubs; their literals all the same.
-_TAKEN = """
-SELECT s, p, o FROM touched WHERE o NOT LIKE '<%'
-UNION SELECT s, p, o FROM touched ANTI JOIN hubs USING (node, side) WHERE o LIKE '<%'
-"""
+_TAKEN = """SELECT s, p, o FROM touched WHERE o NOT LIKE '<%'
+UNION SELECT s, p, o FROM touched ANTI JOIN hubs USING (node, side) WHERE o LIKE '<%'"""
 _COLUMNS = "UNNEST(?::VARCHAR[]) AS s, UNNEST(?::VARCHAR[]) AS p, UNNEST(?::VARCHAR[]) AS o"
 _NODES = "SELECT s AS node FROM {0} UNION SELECT o AS node FROM {0} WHERE o LIKE '<%'"
 # Labels, aliases and descriptions of all nodes and relations that were taken, and of the seeds.
-_NAMES = """
-WITH named AS ({nodes} UNION SELECT node FROM carriers UNION SELECT node FROM seeds)
-SELECT DISTINCT s, p, o FROM staged SEMI JOIN naming USING (p) SEMI JOIN named ON s = node WHERE {languages}
-"""
+_NAMES = """WITH named AS ({nodes} UNION SELECT node FROM carriers UNION SELECT node FROM seeds)
+SELECT DISTINCT s, p, o FROM staged SEMI JOIN naming USING (p) SEMI JOIN named ON s = node
+WHERE {languages}"""
 _TAG = "regexp_extract(o, '\"@([a-z0-9-]+)$', 1)"  # the language tag of a literal, '' for none
 
 
@@ -157,20 +148,13 @@ def extract_subset(
         tables.rows(f"CREATE OR REPLACE VIEW staged AS {every}")
         facts = _extract(tables, spec, shape, entities, tell)
         tell("writing", 0, None)
-        files = {TRIPLES: "triples", LABELS: "names"}
         (cut := work / "cut").mkdir()
-        counts = [tables.dump(table, cut / name) for name, table in files.items()]
+        facts["triples"] = tables.dump("triples", cut / TRIPLES)
+        facts["labels"] = tables.dump("names", cut / LABELS)
         facts["unknown"] = (*unreadable, *facts["unknown"])
-        report = SubsetReport(
-            path=target,
-            spec=spec,
-            profile=shape.name,
-            triples=counts[0],
-            labels=counts[1],
-            sources=tuple(source for _, source in staged),
-            seconds=round(time.perf_counter() - begun, 3),
-            **facts,
-        )
+        facts["sources"] = tuple(source for _, source in staged)
+        seconds = round(time.perf_counter() - begun, 3)
+        report = SubsetReport(path=target, spec=spec, profile=shape.name, seconds=seconds, **facts)
         # No times and no folders: the same extraction has the same manifest.
         about = {k: v for k, v in asdict(report).items() if k not in ("path", "seconds")}
         about["sources"] = [asdict(source) | {"path": source.path.name} for source in report.sources]
