@@ -113,13 +113,8 @@ def load_kg(
         del store  # its files are whole once it is closed
         kept = opening.kept_files(folder).items()
         sums = {name: {"bytes": file.stat().st_size, "sha256": opening.sha256(file)} for name, file in kept}
-        about: dict[str, Any] = {
-            "profile": used.name,
-            "triples": triples,
-            "names": names,
-            "sources": described,
-        }
-        about |= {"broken_lines": reader.broken_count, "seconds": round(seconds, 2), "files": sums}
+        about: dict[str, Any] = {"profile": used.name, "triples": triples, "names": names, "files": sums}
+        about |= {"sources": described, "broken_lines": reader.broken_count, "seconds": round(seconds, 2)}
         finish(folder, target, used, about)
     return LoadReport(target, used, triples, names, tuple(reader.broken), reader.broken_count, seconds)
 
