@@ -45,6 +45,7 @@ TALK = 10  # of `small_talk.yaml`
 MADE_WEIGHT = 0.3  # what such a question counts for the confidence: they are more than people ask
 ENTITIES = 3  # one in so many questions loses an entity, the others a relation
 MOST_TRIPLES = 50_000  # nothing is taken from larger graphs
+FOLDER = Path(str(files("triplewise.tools.parsing")))  # where weights and confidence are written
 PRIOR: Features = {
     name: weight
     for part in packaged("triplewise.evals", "parser_prior.yaml").values()
@@ -67,28 +68,20 @@ class Taken(NamedTuple):
 
 def needed(query: Query, index: GraphIndex) -> tuple[Taken, ...]:
     """Return the relations and the named entities without which a query has another answer, or none."""
-    found: dict[Taken, None] = {}
+    found = list[Taken]()
     for node in parts_of(query):
-        for relation, _ in getattr(node, "path", ()):
-            path = index.rels[relation].path
-            found.setdefault(Taken(path[-1][0], True))
+        found += [Taken(index.rels[number].path[-1][0], True) for number, _ in getattr(node, "path", ())]
         if isinstance(node, Nodes) and len(node.nodes) == 1:
-            (number,) = node.nodes
-            if isinstance(term := index.terms[number], IRI):
-                found.setdefault(Taken(term, False))
-    return tuple(found)
+            found += [Taken(term, False) for n in node.nodes if isinstance(term := index.terms[n], IRI)]
+    return tuple(dict.fromkeys(found))
 
 
 def without(kg: KnowledgeGraph, taken: Taken) -> LocalKG | None:
     """Return a copy of a graph without something; None for one that is too large or not in this process."""
     origin = origin_of(kg)
-    if not isinstance(origin, LocalKG):
+    if not isinstance(origin, LocalKG) or len(quads := list(origin.quads())) > MOST_TRIPLES:
         return None
-    quads = list(origin.quads())
-    if len(quads) > MOST_TRIPLES:
-        return None
-    node = ox.NamedNode(taken.iri.value)
-    rest = ox.Store()
+    node, rest = ox.NamedNode(taken.iri.value), ox.Store()
     for quad in quads:
         if quad.predicate != node if taken.is_relation else node not in (quad.subject, quad.object):
             rest.add(quad)
@@ -123,8 +116,8 @@ class Pool:
 
     def rows(self, weights: Features, vocabulary: Vocabulary) -> list[Row]:
         """What comes of each question under some weights: whether the first answer is right, the evidence."""
-        vector, names = vector_of(weights, vocabulary), list(vocabulary)
-        rows = []
+        names, rows = list(vocabulary), list[Row]()
+        vector = np.array([weights.get(name, 0.0) for name in names])
         for question, found in zip(self.questions, self.examples, strict=True):
             ranked, features = shares(found.scores(vector), found.answers.tolist()), found.features(names)
             is_given = bool(ranked) and is_answer(features[ranked[0].best])
@@ -162,8 +155,7 @@ def parse(
 
 def made_unanswerable(pool: Pool, weights: Features, vocabulary: Vocabulary, share: float) -> Pool:
     """Parse a share of the questions over the graph without what their answers need."""
-    questions: list[Labelled] = []
-    kg = pool.of.open()
+    kg, questions = pool.of.open(), list[Labelled]()
     made = Pool(pool.of, questions, [], [], "made")
     for taken, numbers in chosen(pool.uses, round(share * len(pool.questions))).items():
         if (rest := without(kg, taken)) is None:
@@ -186,11 +178,6 @@ def foreign(pool: Pool, pools: Sequence[Pool], weights: Features, vocabulary: Vo
     drawn = [t for of, most in ((others, FOREIGN), (talk, TALK)) for t in rng.sample(of, min(most, len(of)))]
     asked = [Labelled(text, {}, ((),)) for text in drawn]
     return replace(parse(pool.of, asked, weights, vocabulary), made="foreign")
-
-
-def vector_of(weights: Features, vocabulary: Vocabulary) -> np.ndarray:
-    """Weights in the order of a vocabulary."""
-    return np.array([weights.get(name, 0.0) for name in vocabulary])
 
 
 def weighted(pools: Iterable[Pool]) -> list[Example]:
@@ -221,11 +208,6 @@ def table(pools: Sequence[Pool], rows: Sequence[Sequence[Row]], least: float, tr
         measured[name] = {**figures, "found": found / max(figures["answerable"], 1)}
     text: str = pd.DataFrame(measured).T.to_string(float_format="{:.4g}".format)
     return text
-
-
-def folder() -> Path:
-    """Where weights and confidence are written."""
-    return Path(str(files("triplewise.tools.parsing")))
 
 
 app = typer.Typer()
@@ -263,8 +245,8 @@ def main(
     _log.info("%s", table(pools, rows, confidence.min_confidence, trained))
     _log.info("min_confidence %g, floor %g", confidence.min_confidence, confidence.floor)
     if not report:
-        learn.write_weights(weights, folder() / learn.FILE)
-        confidence.write(folder() / FILE)
+        learn.write_weights(weights, FOLDER / learn.FILE)
+        confidence.write(FOLDER / FILE)
     if held_out:
         kept = [parse(s, s.held_out[:questions], without_graph[s.graph], vocabulary) for s in used]
         asked = [pool.rows(without_graph[pool.of.graph], vocabulary) for pool in kept]

@@ -15,8 +15,7 @@ from triplewise.graphs.build import build_graph
 from triplewise.nodes.state import Answer, AnswerStatus
 from triplewise.tools.actions.toolset import whole
 from triplewise.tools.core.errors import TriplewiseError
-from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.protocol import Deadline
+from triplewise.tools.kg import Deadline, KnowledgeGraph
 from triplewise.tools.linking.search import KINDS, Match, MatchKind, search_kg
 from triplewise.tools.pyql.raw_sparql import run_query
 

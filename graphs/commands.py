@@ -42,7 +42,9 @@ def command(
     def decorate(function: Function) -> Function:
         text, _, lines = inspect.cleandoc(function.__doc__ or "").partition("\n\nExamples:\n")
         settings["help"] = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
-        settings["epilog"] = f"{_examples(lines)}\n\n{after}".strip()
+        shown = "\n  ".join(line.strip() for line in lines.splitlines()).replace("[", r"\[")
+        examples = f"Examples:\n\n[cyan]  {shown}[/cyan]" if lines else ""
+        settings["epilog"] = f"{examples}\n\n{after}".strip()
         if name:
             settings["name"] = name
         getattr(group, add)(**settings)(_unfold(function))
@@ -70,12 +72,6 @@ def _unfold(function: Callable[..., None]) -> Callable[..., None]:
 
     vars(unfolded).update(__signature__=signature.replace(parameters=parameters), __annotations__={})
     return unfolded
-
-
-def _examples(lines: str) -> str:
-    """Return the examples under a command's `--help`."""
-    shown = "\n  ".join(line.strip() for line in lines.splitlines()).replace("[", r"\[")
-    return f"Examples:\n\n[cyan]  {shown}[/cyan]" if lines else ""
 
 
 def with_default(name: str) -> type[TyperGroup]:

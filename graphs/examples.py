@@ -10,8 +10,7 @@ from functools import partial
 from itertools import chain, zip_longest
 
 from triplewise.tools.core.terms import IRI, Literal, Term
-from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.protocol import Result
+from triplewise.tools.kg import KnowledgeGraph, Result
 from triplewise.tools.language.lexicon import word_list
 from triplewise.tools.parsing.card import RelationCard, SchemaCard
 from triplewise.tools.parsing.confidence import calibration_for
@@ -89,8 +88,5 @@ def _relation_questions(
     if card.kind == "number" and len(card.domains) == 1 and len(facts) < ROWS:
         with suppress(ValueError):  # not all are numbers
             most = max(float(o.value) for _, o in facts)
-            right, degree = (
-                {short(s) for s, o in facts if float(o.value) == most},
-                "most" if are_many else "greatest",
-            )
-            yield "most", f"Which {kind} has the {degree} {label}?", right
+            right = {short(s) for s, o in facts if float(o.value) == most}
+            yield "most", f"Which {kind} has the {'most' if are_many else 'greatest'} {label}?", right

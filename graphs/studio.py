@@ -55,10 +55,9 @@ def read_allowed() -> dict[str, dict[str, Any]]:
             raise DataError(f"{message}{did_you_mean(setting, RESOURCES)}", configuration_file())
         for name, meant in names.items():
             settings = meant if isinstance(meant, dict) else {setting: meant}
-            if unknown := sorted(set(settings) - set(HARMLESS)):
-                message = f"[server.{setting}] {name}: unknown setting {unknown[0]!r}"
-                raise DataError(f"{message}{did_you_mean(unknown[0], HARMLESS)}", configuration_file())
             try:
+                for unknown in sorted(settings.keys() - HARMLESS.keys()):
+                    raise ConfigurationError.unknown("setting", unknown, HARMLESS)
                 check_settings(settings)
             except ConfigurationError as error:
                 raise DataError(f"[server.{setting}] {name}: {error}", configuration_file()) from None

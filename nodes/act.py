@@ -25,8 +25,7 @@ from triplewise.tools.actions import PYQL, Call, Feedback, Toolset, parse_reply
 from triplewise.tools.actions.pyql import script
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.files import packaged
-from triplewise.tools.kg import Profile
-from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg import Outcome, Profile
 from triplewise.tools.learning.trajectory import conversation
 from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.pyql.program import PyQL

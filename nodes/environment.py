@@ -29,10 +29,9 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.core.taught import right_answers
 from triplewise.tools.federation.sources import open_sources
-from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile
+from triplewise.tools.kg import Deadline, KnowledgeGraph, Meter, load_profile
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.open import open_rdflib
-from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.overlay.overlay import overlaid
 from triplewise.tools.overlay.store import FactStore, open_facts
 from triplewise.tools.parsing.reading import Reading

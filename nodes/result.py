@@ -13,8 +13,7 @@ from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, Sta
 from triplewise.tools.core.errors import KGUnavailableError, QueryFailedError
 from triplewise.tools.core.terms import XSD, Literal, Triple
 from triplewise.tools.federation.federated import FederatedKG
-from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.literals import readable, readable_text
+from triplewise.tools.kg import KnowledgeGraph, readable, readable_text
 from triplewise.tools.kg.protocol import base_of, facts_of
 from triplewise.tools.kg.vocabulary import triple_labels
 from triplewise.tools.parsing.confidence import MODEL_FILE, calibration_for, query_features, shipped

@@ -30,8 +30,7 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.core.overlap import normal_text
 from triplewise.tools.core.rules import path_text
 from triplewise.tools.core.terms import Triple
-from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg import KnowledgeGraph, Outcome
 from triplewise.tools.planning.mining import Plan
 from triplewise.tools.planning.paths import answers, rule_program
 from triplewise.tools.planning.proposals import parse_paths, with_proposals

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.evals import evaluation
 from triplewise.evals.baselines import NEED_MODEL
-from triplewise.evals.report.tables import published
+from triplewise.evals.report.tables import NO_TABLE, published
 from triplewise.tools.core.errors import ConfigurationError, TriplewiseError
 from triplewise.tools.core.files import YamlDocument, read_yaml, state_folder
 
@@ -158,7 +158,7 @@ def cells_of(
     value, `ConfigurationError` on a choice that no cell has a use for.
     """
     (grid, document), cells, legal = file, list[Cell](), set[str]()
-    table = published().get(grid.published)
+    columns = published().get(grid.published, NO_TABLE).columns
     for (i, row), column in itertools.product(enumerate(grid.rows), grid.columns):
         spec = spec_of(grid.defaults, column, row)
         try:
@@ -182,7 +182,7 @@ def cells_of(
         why_not = f"needs --set {missing[0]}=..." if missing else ""
         if model == EMBEDDED and ("model" in spec.needs or spec.system in NEED_MODEL):
             why_not = "needs a language model: --model openai:NAME"
-        ours = table.columns.get(column.column, {}).get("ours", {}) if table else {}
+        ours = columns.get(column.column, {}).get("ours", {})
         metrics = column.metrics or [ours.get(metric, metric) for metric in grid.metrics]
         changed = {"set": {**spec.set, **own}, "limit": spec.limit if limit is None else limit}
         cells.append(Cell(row, column.column, spec.model_copy(update=changed), model, metrics, why_not))

@@ -79,6 +79,9 @@ class PublishedTable(NamedTuple):
     rows: Mapping[str, PublishedRow]
 
 
+NO_TABLE = PublishedTable("", {}, "", "", "", (), "", {}, {})  # of a grid that is laid out like none
+
+
 @cache
 def published() -> Mapping[str, PublishedTable]:
     """Return all published tables by key."""
@@ -163,7 +166,7 @@ def report_tables(logs: Sequence[Log]) -> list[Table]:
     """Return all tables of a report: of grids, of systems by task, and what corrected."""
     tables: list[Table] = []
     for _, same in _groups([log for log in logs if log.cell], lambda log: log.cell["name"]):
-        cell, printed = same[0].cell, published().get(str(same[0].cell.get("table")))
+        cell, printed = same[0].cell, published().get(str(same[0].cell.get("table")), NO_TABLE)
         title, layout = str(cell.get("title") or cell["name"]), str(cell.get("layout"))
         if layout == "tasks":
             tables += task_tables(same)
@@ -232,24 +235,22 @@ def comparison_table(
     return Table(title, columns, rows, note)
 
 
-def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -> list[Table]:
+def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable) -> list[Table]:
     """Return figures by row and column, published ones next to ours, and our rows compared by column.
 
     A row of ours stands there once for each model that it was run with.
     """
-    printed, cell = table.columns if table else {}, logs[0].cell
+    cell, columns = logs[0].cell, list[tuple[str, Measure, str]]()  # name, measure, what the table calls it
+    by_column, rows, remarks = list[tuple[str, str, Sequence[Log]]](), list[list[str]](), dict[str, None]()
     newest = {(log.cell["row"], log.model, log.cell["column"]): log for log in logs}
-    order = [*(table.rows if table else ()), *(cell.get("rows") or ()), *(row for row, _, _ in newest)]
+    order = [*table.rows, *(cell.get("rows") or ()), *(row for row, _, _ in newest)]
     ours = sorted(newest.values(), key=lambda log: (order.index(log.cell["row"]), log.model))
-    columns: list[tuple[str, Measure, str]] = []  # name, measure, and that one's name in the published table
-    by_column: list[tuple[str, str, Sequence[Log]]] = []
-    for name in dict.fromkeys([*printed, *(cell.get("columns") or ()), *(name for _, _, name in newest)]):
-        theirs = {ours: metric for metric, ours in printed[name]["ours"].items()} if name in printed else {}
+    for name in dict.fromkeys([*table.columns, *(cell.get("columns") or ()), *(c for _, _, c in newest)]):
+        theirs = {ours: metric for metric, ours in table.columns.get(name, {"ours": {}})["ours"].items()}
         own = [log for log in ours if log.cell["column"] == name]
         metrics = list(dict.fromkeys([*theirs, *(metric for log in own for metric in log.cell["metrics"])]))
         columns += [(name, measure(metric), theirs.get(metric, "")) for metric in metrics]
         by_column += [(name, metrics[0], own)] if own else []
-    rows, remarks = list[list[str]](), dict[str, None]()
     for row in dict.fromkeys(order):
         for model, line in _groups([log for log in ours if log.cell["row"] == row], lambda log: log.model):
             at, about = {log.cell["column"]: log for log in line}, line[0].cell
@@ -257,7 +258,7 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -
             head = _cell(row, about.get("group") or "")
             rows.append([head, _cell("ours", f"{line[0].system}, {model}"), *figures])
             remarks |= {f"{row}, ours: {about['note']}.": None} if about.get("note") else {}
-        if table and (of_paper := table.rows.get(row)):
+        if of_paper := table.rows.get(row):
             figures = [of_paper.figure(name, metric) for name, _, metric in columns]
             rows.append([_cell(row, of_paper.group, mark="*"), of_paper.origin, *figures])
             remarks |= {f"{row}, published: {of_paper.note}.": None} if of_paper.note else {}
@@ -276,7 +277,7 @@ def _figure(log: Log, of: Measure) -> str:
     return of.cell(scores, f"n = {len(scores):,}", mark(log))
 
 
-def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | None, *, top: bool) -> Table:
+def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable, *, top: bool) -> Table:
     """Return the guidelines that fired most (`top`), or all by source, then the published rows."""
     fired = Counter(name for log in logs for names in log.questions["guidelines"] for name in names)
     parts = {one.id: str(one.source).split("+") for one in load_guidelines()}
@@ -286,7 +287,7 @@ def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | Non
         of = {source: [name for name in sources if sources[name] == source] for source in sources.values()}
         ours = [(source, source, len(own), sum(fired[name] for name in own)) for source, own in of.items()]
     rows = [_cells(name, "ours", source, f"{number:,}", f"{times:,}") for name, source, number, times in ours]
-    for row in table.rows.values() if table is not None else ():
+    for row in table.rows.values():
         (column,), (name, source) = row.values, _cells(row.row, row.group or row.row, mark="*")
         figures = (row.figure(column, metric) for metric in ("number", "triggers"))
         rows.append([name, row.origin, source, *figures])
@@ -294,9 +295,9 @@ def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | Non
     return Table(title, ["Guideline", "Whose", "Feedback from", "Guidelines", "Triggered"], rows, note)
 
 
-def _grid_note(table: PublishedTable | None) -> str:
+def _grid_note(table: PublishedTable) -> str:
     """Whose figures a grid's table shows."""
-    if not table:
+    if table is NO_TABLE:
         return ""
     about, of = " ".join(table.note.split()).rstrip("."), table.source
     return (

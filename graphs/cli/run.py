@@ -105,13 +105,13 @@ class Report:
         self._kg, self._short, self._known = served.kg, served.kg.profile.short, dict[str, str]()
 
     def row(self, head: str, *bodies: Text | str, style: str = HEAD) -> None:
-        """Print lines with a heading in the margin; what is too long goes on under itself."""
+        """Print lines but those that are "", a heading in the margin; what is too long goes on below."""
         grid = Table.grid()
         grid.add_column(width=9, style=style)
         grid.add_column(overflow="fold")
-        for number, body in enumerate(bodies):
-            grid.add_row("" if number else head, body)
-        if bodies:
+        for body in (body for body in bodies if body != ""):
+            grid.add_row("" if grid.row_count else head, body)
+        if grid.row_count:
             self.console.print(grid)
 
     def _lines(self, head: str, lines: Iterable[Text]) -> None:
@@ -207,14 +207,10 @@ class Report:
         self.row("" if is_unsure else "Answer", *texts or [Text("none", BAD)])
         if (rest := len(shown) - VALUES) > 0:
             self.row("", Text(f"and {rest:,} more; --json or -q give all", QUIET))
-        if answer.reason:
-            self.row("Why", f"{answer.reason}.")
-        if answer.note and not self._verbose:
-            self.row("Note", self._named(answer.note))
-        if answer.confidence is not None:
-            self.row("Sure", f"{answer.confidence:.0%}")
-        if reading is not None and answer.values and not self._verbose:
-            self.row("Read as", reading.text)
+        self.row("Why", answer.reason and f"{answer.reason}.")
+        self.row("Note", "" if self._verbose else answer.note and self._named(answer.note))
+        self.row("Sure", "" if answer.confidence is None else f"{answer.confidence:.0%}")
+        self.row("Read as", reading.text if reading and answer.values and not self._verbose else "")
         if is_unsure:
             self.row("Or", *(f"{_first(r.labels)}  ({r.confidence:.0%}: {r.reading})" for r in answer.rivals))
         if answer.sparql or answer.sql:

@@ -54,9 +54,8 @@ def render_docs(api: Mapping[str, Any]) -> tuple[str, str]:
     return _render("docs.html.jinja", api=api, style=style), f"{policy}; frame-ancestors 'none'"
 
 
-def write_page(path: Path | str, trace: Mapping[str, Any], about: Mapping[str, Any]) -> Path:
+def write_page(path: Path, trace: Mapping[str, Any], about: Mapping[str, Any]) -> Path:
     """Write the page of a run, whole or not at all, and return where it is. Raises as `check_page`."""
-    path = Path(path)
     check_page(path)
     with writing(path):
         write_text(path.resolve(), render_page(trace, about))

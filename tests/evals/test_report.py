@@ -18,6 +18,7 @@ from tests.evals.reported import CRASHING, logs_in
 from triplewise.evals.command import app
 from triplewise.evals.logs import Log, read_logs
 from triplewise.evals.report.tables import (
+    NO_TABLE,
     Table,
     cell_tables,
     markdown,
@@ -97,7 +98,10 @@ def test_graph_gold_derived_facts_and_commit_are_named(agent: Log, oda: Log) -> 
     said = " ".join(notes([agent, oda]))
     for words in ("1234567", "ten films", "partial", "made from gold answers", "films.jsonl 01234567"):
         assert words in said
-    for table in (*task_tables([agent, oda])[:2], cell_tables("modes", [in_grid(agent, "Ours")], None)[0]):
+    for table in (
+        *task_tables([agent, oda])[:2],
+        cell_tables("modes", [in_grid(agent, "Ours")], NO_TABLE)[0],
+    ):
         cells = " ".join(cell for row in table.rows for cell in row)
         assert "partial KG, some facts made from gold answers" in cells, table.title
 

@@ -61,7 +61,7 @@ def test_every_question_gives_one_thing_to_take_mostly_relations() -> None:
 
 def test_a_run_trains_reports_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(train_parser, "folder", lambda: tmp_path)
+    monkeypatch.setattr(train_parser, "FOLDER", tmp_path)
     monkeypatch.setattr("triplewise.tools.learning.calibration.LEAST", 10)
     options = ["--sets", "staff,rivers", "--questions", "12", "--rounds", "1"]
     run = CliRunner().invoke(train_parser.app, options)
