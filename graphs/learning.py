@@ -257,9 +257,8 @@ class SelfLearning:
             return made.reward
 
         def report() -> None:
-            note = (
-                f"{len(rewards)} of {len(questions)}  mean reward {sum(rewards) / max(len(rewards), 1):.3f}"
-            )
+            mean = sum(rewards) / max(len(rewards), 1)
+            note = f"{len(rewards)} of {len(questions)}  mean reward {mean:.3f}"
             self.report(f"{origin} {iteration + (origin != 'validated')}", len(rewards), len(questions), note)
 
         report()

@@ -11,7 +11,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from functools import cache, partial
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 from uuid import uuid4
@@ -72,7 +72,9 @@ class Service:
         self._runs: dict[str, Mapping[str, Any]] = {}
         self._talks: dict[str, tuple[Exchange, ...]] = {}
         page = _html(*render_service(main.kg.name, self._model, examples))
-        docs, both = _html(*render_docs(described())), ["GET", "POST"]
+        api = packaged("triplewise.graphs.page", "api.yaml")  # OpenAPI 3.1
+        api["info"]["version"] = version("triplewise")
+        docs, both = _html(*render_docs(api)), ["GET", "POST"]
         self.app = Starlette(
             routes=[
                 Route("/", lambda request: page),
@@ -84,7 +86,7 @@ class Service:
                 Route("/api/rate", self._rate, methods=["POST"]),
                 Route("/api/name", self._name, methods=["POST"]),
                 Route("/text2sparql", _answering(self._text2sparql)),
-                Route("/openapi.json", lambda request: JSONResponse(described())),
+                Route("/openapi.json", lambda request: JSONResponse(api)),
                 Route("/docs", lambda request: docs),
             ],
             middleware=[Middleware(SameOrigin, hosts=LOOPBACK if local else ())],
@@ -247,9 +249,8 @@ class Service:
         """Return the state that a question ends in, and its answer."""
         context = self.main.context.changed(interactive=False, review=False)
         async with self._turn():
-            state = State.model_validate(
-                await self._graph_alone.ainvoke({"question": question}, context=context)
-            )
+            ended = await self._graph_alone.ainvoke({"question": question}, context=context)
+        state = State.model_validate(ended)
         assert state.answer is not None, "a run that ends has an answer"
         return state, state.answer
 
@@ -353,13 +354,6 @@ async def _given(request: Request) -> Mapping[str, Any]:
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise HTTPException(400, f"the body needs to be a JSON object: {reason}") from error
-
-
-@cache
-def described() -> dict[str, Any]:
-    """Return what the API is by OpenAPI 3.1, as `api.yaml` has it, with the version of triplewise."""
-    api = packaged("triplewise.graphs.page", "api.yaml")
-    return {**api, "info": {**api["info"], "version": version("triplewise")}}
 
 
 def _failure(request: Request, error: Exception) -> Response:

@@ -41,10 +41,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.,:TZ+-]*")
 
 
 def names_of(
-    kg: KnowledgeGraph,
-    nodes: Iterable[str] = (),
-    relations: Iterable[str] = (),
-    facts: Sequence[Triple] = (),
+    kg: KnowledgeGraph, nodes: Iterable[str] = (), relations: Iterable[str] = (), facts: Sequence[Triple] = ()
 ) -> dict[str, str]:
     """Return the labels of short ids, and of what facts mention, by id; what has no label is its own."""
     from triplewise.tools.kg.vocabulary import relation_texts

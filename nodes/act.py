@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from langgraph.runtime import Runtime
 
@@ -27,7 +27,6 @@ from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.files import packaged
 from triplewise.tools.kg import Outcome, Profile
 from triplewise.tools.learning.trajectory import conversation
-from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import scan_arguments
 
@@ -119,8 +118,7 @@ def follow_reading(state: State, runtime: Runtime[Context]) -> Update:
 VARIANTS = {"auto": auto}
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """The next step: thought, call, the program it applies to, and the index of the reading followed."""
 
     thought: str
@@ -134,23 +132,16 @@ def decide(state: State, profile: Profile) -> Choice:
 
     It depends on the state alone, so that a resumed run continues where it stopped.
     """
-    for attempt, reading in enumerate(state.readings):
-        calls = script(PyQL.parse(reading.program, profile), profile)
-        if (choice := _next_call(state, reading, calls, attempt)) is not None:
-            return choice
-    return Choice("No reading is left to try.", GIVE_UP, state.program, len(state.readings))
-
-
-def _next_call(state: State, reading: Reading, calls: Sequence[Call], attempt: int) -> Choice | None:
-    """Return the first call of a reading that was not made yet; None if one has failed."""
     made = {(s.program_before, s.call): s.feedback.program for s in state.standing}
     failed = {(s.program_before, s.call) for s in state.steps if s.rolled_back}
-    program = ""
-    for call in calls:
-        key = (program, call.text())
-        if key in failed:
-            return None
-        if key not in made:
+    for attempt, reading in enumerate(state.readings):
+        program = ""
+        for call in script(PyQL.parse(reading.program, profile), profile):
+            if (key := (program, call.text())) in failed:
+                break
+            if key in made:
+                program = made[key]
+                continue
             thought = _THOUGHTS.get(call.name, "Follow the reading.").format(*call.arguments, *("", "", ""))
             named = f"{reading.text} ({reading.provenance})"
             if not state.steps:
@@ -158,8 +149,7 @@ def _next_call(state: State, reading: Reading, calls: Sequence[Call], attempt: i
             elif state.last.rolled_back:
                 thought = f"That did not work out. Try reading {attempt + 1}, {named}. {thought}"
             return Choice(thought, call, program, attempt)
-        program = made[key]
-    return None
+    return Choice("No reading is left to try.", GIVE_UP, state.program, len(state.readings))
 
 
 def carry_out(state: State, env: Environment, thought: str, call: Call | ActionError) -> Update:

@@ -223,9 +223,8 @@ class Context:
 
 def check_settings(given: Mapping[str, Any]) -> None:
     """Raise `ConfigurationError` on the first of some settings that is not of its type."""
-    one = {
-        n: v for n, v in given.items() if n != "kg" or not isinstance(v, list | dict)
-    }  # several are joined
+    # Several graphs are joined to one.
+    one = {n: v for n, v in given.items() if n != "kg" or not isinstance(v, list | dict)}
     try:
         _settings().model_validate(one)
     except pydantic.ValidationError as error:

@@ -22,15 +22,7 @@ from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, Usage
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.linking.linker import LinkedEntity, link
-from triplewise.tools.parsing.follow_up import (
-    PROVENANCE,
-    REMEMBERED,
-    Purpose,
-    Turn,
-    lacks,
-    leans,
-    purpose_of,
-)
+from triplewise.tools.parsing.follow_up import PROVENANCE, REMEMBERED, Purpose, Turn, lacks, leans, purpose_of
 from triplewise.tools.parsing.reading import Reading
 
 KEPT, SHOWN, LABELS, LISTED, PROOF = 10, 3, 12, 30, 12
@@ -98,9 +90,8 @@ def read(state: Conversation, runtime: Runtime[Context]) -> Next:
         return _say(f"```sparql\n{sparql}\n```" if sparql else "There is no query: nothing was found.")
     if not text or (lacking is not None and not turns and not named):
         what = f"what {lacking!r} stands for" if lacking else "what is asked"
-        return _say(
-            f"I cannot tell {what}. Give me the name, or ask in full.", unclear=str(state.messages[-1].text)
-        )
+        unclear = str(state.messages[-1].text)
+        return _say(f"I cannot tell {what}. Give me the name, or ask in full.", unclear=unclear)
     return _ask(text, turns if is_offline else (), env.usage)
 
 
@@ -153,9 +144,8 @@ def proof_text(exchange: Exchange) -> str:
 
 
 def _ask(question: str, turns: tuple[Turn, ...], usage: Usage) -> Next:
-    return Command(
-        goto="ask", update={"question": question, "turns": turns, "rewriting": usage, "unclear": ""}
-    )
+    update = {"question": question, "turns": turns, "rewriting": usage, "unclear": ""}
+    return Command(goto="ask", update=update)
 
 
 def _say(text: str, about: dict[str, Any] | None = None, unclear: str = "", **update: Any) -> Next:

@@ -83,7 +83,8 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
     Answers are kept in `OUT.part` as they come, so that the same command goes on where it was cut off; at
     the end they are written to `out` in the order of the questions. Without `out` they are printed as JSON
     lines. A question that fails has the status `failed` with the error as its reason, and ends nothing else.
-    Raises `ConfigurationError`: a finished `out` may not be overwritten, or has an unknown ending.
+    Raises `ConfigurationError`: a finished `out` may not be overwritten, or has an unknown ending, or another
+    process writes it.
     """
     part = out.with_name(f"{out.name}.part") if out is not None else None
     if out is not None:
@@ -95,7 +96,13 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
     questions, served = read_questions(source), ServedGraph.open(request.preset, request.context)
     keys = [_key(question) for question in questions]
     with writing(part or Path("standard output")), ExitStack() as stack:
-        file = sys.stdout if part is None else _begun(part, stack)
+        file: TextIO = sys.stdout
+        if part is not None:
+            part.parent.mkdir(parents=True, exist_ok=True)
+            busy = f"another process writes {part}; wait for it to end, or give another --out"
+            lock = exclusive(part.with_name(f"{part.name}.lock"), errors.ConfigurationError(busy))
+            stack.enter_context(lock)
+            file = stack.enter_context(part.open("a", encoding="utf-8"))
         answers = dict(_answers_before(part, keys))
         if answers:
             say(f"{len(answers)} of {len(questions)} questions were answered before; going on", "notice")
@@ -120,17 +127,6 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
             part.unlink()
             say(f"{_tally(answers.values())}; written to {out}")
     return 3 if any(record["status"] == "failed" for record in answers.values()) else 0
-
-
-def _begun(part: Path, stack: ExitStack) -> TextIO:
-    """Return the file that answers are added to. Raises `ConfigurationError` where another process has it."""
-    busy = errors.ConfigurationError(
-        f"another process writes {part}; wait for it to end, or give another --out"
-    )
-    with writing(part):
-        part.parent.mkdir(parents=True, exist_ok=True)
-        stack.enter_context(exclusive(part.with_name(f"{part.name}.lock"), busy))
-        return stack.enter_context(part.open("a", encoding="utf-8"))
 
 
 def _write(out: Path, records: Sequence[Row]) -> None:
