@@ -21,7 +21,7 @@ from triplewise.tools.actions.symbolic import Extraction, ExtractService
 from triplewise.tools.actions.toolset import ActionContext, Call, Ranker, ReasoningMemory
 from triplewise.tools.core.errors import DocumentsUnavailableError
 from triplewise.tools.core.facts import Passage
-from triplewise.tools.core.terms import IRI, Triple
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.extraction.alignment import align
 from triplewise.tools.extraction.triples import fact_request, supported_triples
 from triplewise.tools.kg.vocabulary import relation_texts
@@ -65,12 +65,22 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     made = [(program, call.text() if call.name else "") for program, call in calls]
     failed = {call for call, step in zip(made, state.steps, strict=True) if step.rolled_back}
     here = {(program, call) for program, call in made if program == state.program}
+    short, in_programs = env.kg.profile.short, _in_programs(state, env)
+    observed = [t for seen in state.observation for t in (seen.triple, seen.through) if t is not None]
+    # Nodes shown by steps, the observation and the plan, and all candidates of mentions.
+    nodes = {short(node) for t in observed for node in (t.subject, t.object) if isinstance(node, IRI)}
+    nodes |= {id for step in state.standing for ids in step.feedback.ids.values() for id in ids}
+    nodes |= {candidate.id for entity in state.linked for candidate in entity.candidates}
+    nodes |= {*state.focus, *(rule.anchor for rule in state.rules), *in_programs}
+    # Relations shown by the observation, searches and the plan.
+    relations = {short(t.relation) for t in observed}.union(*(rule.relations for rule in state.rules))
+    relations |= {id for step in state.steps for id in step.feedback.ids.get("search", ())}
     return ReasoningMemory(
         linked={entity.id: entity.label for entity in state.linked},
         looked_up=_looked_up(state.standing),
         bound=_bound(state),
-        seen=_seen_nodes(state, env),
-        shown=_shown_relations(state, env),
+        seen=frozenset(nodes),
+        shown=frozenset((*relations, *in_programs)),
         calls=tuple(call for _, call in made),
         failed=frozenset(call for _, call in failed),
         doubted=frozenset(call for _, call in failed & {*here, *made[-1:]}),
@@ -96,28 +106,6 @@ def _looked_up(standing: Sequence[Step]) -> dict[str, dict[str, list[str]]]:
             node = feedback.arguments[0]
             looked_up[node] = {**looked_up.get(node, {}), **feedback.relations}
     return looked_up
-
-
-def _seen_nodes(state: State, env: Environment) -> frozenset[str]:
-    """Return the nodes shown by steps, the observation and the plan, and all candidates of mentions."""
-    ends = (node for triple in _observed(state) for node in (triple.subject, triple.object))
-    values = (id for step in state.standing for ids in step.feedback.ids.values() for id in ids)
-    meanings = (candidate.id for entity in state.linked for candidate in entity.candidates)
-    observed = (env.kg.profile.short(node) for node in ends if isinstance(node, IRI))
-    anchors = (rule.anchor for rule in state.rules)
-    return frozenset((*values, *state.focus, *observed, *meanings, *anchors, *_in_programs(state, env)))
-
-
-def _shown_relations(state: State, env: Environment) -> frozenset[str]:
-    """Return the relations shown by the observation, searches and the plan."""
-    observed = (env.kg.profile.short(triple.relation) for triple in _observed(state))
-    searched = (id for step in state.steps for id in step.feedback.ids.get("search", ()))
-    ruled = (relation for rule in state.rules for relation in rule.relations)
-    return frozenset((*observed, *searched, *ruled, *_in_programs(state, env)))
-
-
-def _observed(state: State) -> list[Triple]:
-    return [t for seen in state.observation for t in (seen.triple, seen.through) if t is not None]
 
 
 def _in_programs(state: State, env: Environment) -> list[str]:

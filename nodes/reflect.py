@@ -40,9 +40,16 @@ def oda(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def similarity(state: State, runtime: Runtime[Context]) -> Update:
-    """Keep the K triples most similar to the question (ablation, ODA 4.2)."""
-    env = environment(runtime)
-    return _remember_and_focus(state, env, _most_similar(state, env))
+    """Keep the K triples whose relation and far end are most similar to the question (ablation, ODA 4.2)."""
+    env, feedback = environment(runtime), state.last.feedback
+    kg, kept, limit = env.kg, feedback.triples, env.context.reflect_limit
+    if len(kept) > limit:
+        ends = [t.subject if kg.profile.short(t.object) in feedback.arguments else t.object for t in kept]
+        labels, relations = node_labels(kg, ends, exact=False), [kg.profile.short(t.relation) for t in kept]
+        texts = relation_texts(kg, relations)
+        pairs = [(texts[r].label, labels[end]) for r, end in zip(relations, ends, strict=True)]
+        kept = tuple(kept[i] for i, _ in PairRanker(kg, state.question, env.encoder).best(pairs, limit))
+    return _remember_and_focus(state, env, kept)
 
 
 def chance(state: State, runtime: Runtime[Context]) -> Update:
@@ -106,20 +113,6 @@ def _noted_step(state: State) -> tuple[Step, ...]:
     if state.verdict is None or not state.verdict.note:
         return ()
     return (replace(state.last, observation=f"{state.last.observation}\n{state.verdict.note}".strip()),)
-
-
-def _most_similar(state: State, env: Environment) -> tuple[Triple, ...]:
-    """Return the K triples whose relation and far end are most similar to the question, best first."""
-    triples, limit = state.last.feedback.triples, env.context.reflect_limit
-    if len(triples) <= limit:
-        return triples
-    kg, looked_up = env.kg, set(state.last.feedback.arguments)
-    tails = [t.subject if kg.profile.short(t.object) in looked_up else t.object for t in triples]
-    labels = node_labels(kg, tails, exact=False)
-    relations = [kg.profile.short(t.relation) for t in triples]
-    texts = relation_texts(kg, relations)
-    pairs = [(texts[r].label, labels[tail]) for r, tail in zip(relations, tails, strict=True)]
-    return tuple(triples[i] for i, _ in PairRanker(kg, state.question, env.encoder).best(pairs, limit))
 
 
 def _triples_prompt(state: State, env: Environment, part: str) -> str:
