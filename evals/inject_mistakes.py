@@ -199,7 +199,7 @@ class Reader:
 
 def replay(case: Case, calls: Calls, graph: Any, server: OpenAIServer, env: Environment) -> dict[str, Any]:
     """Return what comes of a run whose model wants to write some actions."""
-    server.load(Reader(calls))
+    server.replies = Reader(calls)
     settings: dict[str, Any] = {"model": MODEL, "base_url": server.url, "api_key_env": "", "seeds": "none"}
     context = Context(kg=env.kg, min_confidence=0, max_steps=STEPS, **settings)
     given = {"question": case.question.question, "entities": dict(case.question.entities)}
@@ -221,7 +221,7 @@ def replay(case: Case, calls: Calls, graph: Any, server: OpenAIServer, env: Envi
 def play(names: Sequence[str], count: int) -> Iterator[dict[str, Any]]:
     """Yield runs of each question: right, misread, and with mistakes corrected in each way."""
     graphs = {mode: build_graph(correct=mode) for mode in VARIANTS}
-    with OpenAIServer(count_tokens=lambda text: len(text) // 4) as server:
+    with OpenAIServer(Reader(()), count_tokens=lambda text: len(text) // 4) as server:
         for of in question_sets(names):
             env = Environment(Context(kg=of.source))
             for number, case in enumerate(cases(of, count)):

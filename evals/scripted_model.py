@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from subprocess import DEVNULL, PIPE, Popen
 from typing import Annotated, Any, ClassVar
@@ -25,8 +25,7 @@ from triplewise.tools.core.files import packaged
 MODEL = "openai:scripted"  # what a context calls the model of a server
 
 Messages = list[dict[str, Any]]
-Replies = Sequence[Any] | Callable[[Messages], Any]
-"""One reply a request, a text or a function of the messages; or one function that answers all requests."""
+Replies = Callable[[Messages], Any]  # the text of a reply, or what `ChatHandler.reply` of a subclass takes
 
 
 class ChatHandler(LoopbackHandler):
@@ -45,13 +44,8 @@ class ChatHandler(LoopbackHandler):
         self.post(json.loads(self.read_body()))
 
     def post(self, body: dict[str, Any]) -> None:
-        """Answer a chat; where the script is exhausted, 500 and the wish not to be retried."""
-        reply = self.server.next_reply(body["messages"])
-        if reply is None:
-            message = f"script exhausted: request {self.server.used + 1} has no reply"
-            self.send_json(500, {"error": {"message": message}}, {"x-should-retry": "false"})
-        else:
-            self.reply(reply, body)
+        """Answer a chat."""
+        self.reply(self.server.next_reply(body["messages"]), body)
 
     def reply(self, reply: Any, body: dict[str, Any]) -> None:
         """Answer a chat with what the script says."""
@@ -77,18 +71,16 @@ class OpenAIServer(LoopbackServer):
 
     def __init__(
         self,
-        replies: Replies = (),
+        replies: Replies,
         *,
         count_tokens: Callable[[str], int] = lambda text: len(text.split()),
         latency: float = 0.0,
         port: int = 0,
-        keep_alive: bool = False,
     ) -> None:
         self.replies, self.count_tokens, self.latency = replies, count_tokens, latency
-        self.used = self.answered = self.in_flight = self.most_in_flight = 0
+        self.answered = self.in_flight = self.most_in_flight = 0
         self.closing, self.lock = threading.Event(), threading.Lock()
-        protocol = "HTTP/1.1" if keep_alive else "HTTP/1.0"
-        super().__init__(type("Handler", (self.handler,), {"protocol_version": protocol}), port)
+        super().__init__(self.handler, port)
         self.url = f"{self.origin}/v1"
 
     def close(self) -> None:
@@ -96,27 +88,18 @@ class OpenAIServer(LoopbackServer):
         self.closing.set()
         super().close()
 
-    def load(self, replies: Replies) -> None:
-        """Begin another script."""
-        with self.lock:
-            self.replies, self.used = replies, 0
-
     def next_reply(self, messages: Messages) -> Any:
-        """Return the scripted reply to some messages after the latency; None when the script is exhausted."""
+        """Return the scripted reply to some messages after the latency."""
         with self.lock:
-            if not callable(self.replies) and self.used >= len(self.replies):
-                return None
-            reply = self.replies if callable(self.replies) else self.replies[self.used]
-            self.used += 1
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        text = reply(messages) if callable(reply) else reply
+        reply = self.replies(messages)
         if self.latency:
             self.closing.wait(self.latency)
         with self.lock:
             self.in_flight -= 1
             self.answered += 1
-        return text
+        return reply
 
 
 class RuleScript:
@@ -169,7 +152,7 @@ def main(
     latency: Annotated[float, typer.Option(min=0, help="Seconds from a request to its answer.")] = 0.0,
 ) -> None:
     """Serve scripted replies as an OpenAI-compatible model until interrupted. Prints its base URL first."""
-    with OpenAIServer(RuleScript(), latency=latency, port=port, keep_alive=True) as server:
+    with OpenAIServer(RuleScript(), latency=latency, port=port) as server:
         typer.echo(server.url)
         sys.stdout.flush()
         try:

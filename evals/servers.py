@@ -54,18 +54,15 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         """Return the body of the request."""
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
-    def send_head(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
-        """Send the status line and the headers."""
-        self.send_response(status)
-        for name, value in {"Content-Type": content_type, **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-
     def send_body(
         self, status: int, body: bytes, content_type: str, headers: Mapping[str, str] | None = None
     ) -> None:
         """Answer with a body."""
-        self.send_head(status, content_type, {"Content-Length": str(len(body)), **(headers or {})})
+        self.send_response(status)
+        about = {"Content-Type": content_type, "Content-Length": str(len(body)), **(headers or {})}
+        for name, value in about.items():
+            self.send_header(name, value)
+        self.end_headers()
         self.wfile.write(body)
 
 

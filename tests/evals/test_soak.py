@@ -53,7 +53,7 @@ def test_answers_of_a_failing_endpoint_are_those_without_faults(data: Path) -> N
     assert isinstance(kg, LocalKG)
     store.bulk_extend(kg.quads())
     found = []
-    with OpenAIServer(RuleScript(), keep_alive=True) as model:
+    with OpenAIServer(RuleScript()) as model:
         for rate in (0.0, 0.2):
             with Failing(store, rate) as engine:
                 found.append([(one.status, set(one.values)) for one in ask_all(engine.url, model.url)])

@@ -20,9 +20,12 @@ from enum import StrEnum
 from typing import Any
 
 from triplewise.evals import scripted_model
-from triplewise.evals.scripted_model import Messages, Replies
+from triplewise.evals.scripted_model import Messages
 
 __all__ = ["Fault", "Messages", "OpenAIServer", "Request"]
+
+Replies = Sequence[Any] | Callable[[Messages], Any]
+"""One reply a request, a text or a function of the messages; or one function that answers all requests."""
 
 
 class Fault(StrEnum):
@@ -80,6 +83,14 @@ class _Handler(scripted_model.ChatHandler):
     """Speaks the API with keys, models, embeddings and faults."""
 
     server: OpenAIServer
+    protocol_version = "HTTP/1.0"
+
+    def send_head(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
+        """Send the status line and the headers."""
+        self.send_response(status)
+        for name, value in {"Content-Type": content_type, **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
 
     def do_GET(self) -> None:
         """Answer with the models."""
@@ -160,7 +171,8 @@ class _Handler(scripted_model.ChatHandler):
             self.send_body(200, reply["body"], "application/json")
             return
         if "error" in reply:
-            self.send_refusal(reply.get("status", 400), reply["error"], code=reply.get("code"))
+            status, about = reply.get("status", 400), {key: reply.get(key) for key in ("code", "headers")}
+            self.send_refusal(status, reply["error"], **about)
             return
         text, calls = reply.get("text"), []
         for index, (name, arguments) in enumerate(reply.get("tool_calls", ())):
@@ -275,7 +287,18 @@ class OpenAIServer(scripted_model.OpenAIServer):
         self.retry_after, self.slow, self.refuse = retry_after, slow, refuse or {}
         self.embed = embed
         self.requests: list[Request] = []
-        super().__init__(replies, **options)
+        self.script, self.used = replies, 0
+        super().__init__(self._next, **options)
+
+    def _next(self, messages: Messages) -> Any:
+        """The next reply of the script; where it is exhausted, 500 and the wish not to be retried."""
+        with self.lock:
+            if not callable(self.script) and self.used >= len(self.script):
+                message = f"script exhausted: request {self.used + 1} has no reply"
+                return {"error": message, "status": 500, "headers": {"x-should-retry": "false"}}
+            reply = self.script if callable(self.script) else self.script[self.used]
+            self.used += 1
+        return reply(messages) if callable(reply) else reply
 
     @property
     def chats(self) -> list[Request]:
