@@ -51,6 +51,7 @@ def build_answer(
     kg, (status, reason) = env.kg, ending(state, values)
     if status == "not_found":
         reason = next((r.missing for r in state.readings if r.missing), "") or reason
+        reason += f" (a query was not answered: {env.meter.failure})" if env.meter.failure else ""
     answer = Answer(status, values, sparql=sparql, reason=reason or note, corrections=state.corrections)
     answer = replace(answer, note=state.closing_note)
     if calibrate and status == "answered":

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
+from os.path import exists
 from pathlib import Path
 from typing import Any, TextIO, get_args
 
@@ -90,7 +91,7 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
     if out is not None:
         if out.suffix not in (".csv", ".jsonl"):
             raise errors.ConfigurationError(f"--out {out} must end in .csv or .jsonl")
-        if out.exists() and not overwrite:
+        if exists(out) and not overwrite:
             message = f"{out} is there already; give another --out, or --overwrite"
             raise errors.ConfigurationError(message)
     questions, served = read_questions(source), ServedGraph.open(request.preset, request.context)

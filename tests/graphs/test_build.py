@@ -107,6 +107,7 @@ def test_every_preset_runs_to_an_answer_without_a_model(preset: str) -> None:
             {"preset": "agnt"},
             "unknown preset 'agnt'; choose one of: agent, agent-sparql, agentbench, agentbench-plain, oda",
         ),
+        ({"preset": "x" * 5000}, f"unknown preset '{'x' * 79}; choose one of: agent"),
         ({"ponder": "none"}, "unknown phase 'ponder'; choose one of: act, answer, correct, inspect, link"),
         (
             {"reflect": "deep"},

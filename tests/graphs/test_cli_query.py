@@ -179,6 +179,7 @@ def test_what_a_model_refuses_of_one_question_ends_no_batch(
         ("q.csv", "text\nWho?\n", [], "column or key `question`"),
         ("q.txt", "\n\n", [], "holds no question"),
         ("q.txt", "Who?\n", ["--out", "a.xls"], "must end in"),
+        ("q.txt", "Who?\n", ["--out", f"{'x' * 300}.csv"], "cannot be written: File name too long"),
         ("q.txt", "Who?\n", ["--trace", "t.html"], "--file goes without"),
     ],
 )

@@ -4,6 +4,7 @@ read, and nothing waits longer than it may."""
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import threading
@@ -12,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pyoxigraph import QueryResultsFormat, Store
 
-from tests.support.sparql_server import Scripted, SparqlServer
+from tests.support.sparql_server import Asked, Scripted, SparqlServer
 from triplewise.graphs import Answer, Context, State, around, build_graph
 from triplewise.graphs.around import ServedGraph
 from triplewise.tools.core.errors import KGUnavailableError
@@ -67,6 +69,29 @@ def test_an_endpoint_that_does_not_answer_is_asked_a_few_times(monkeypatch: pyte
         with pytest.raises(KGUnavailableError, match="503"):
             ask("Who wrote Dracula?", kg=server.url, profile="generic")
         assert len(server.asked) <= 25
+
+
+def test_what_was_not_answered_is_named_where_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Deadline, "sleep", lambda self, seconds: None)
+
+    store = Store()
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    store.update(f'INSERT DATA {{ <urn:a> a <urn:Film> . <urn:Film> {label} "film" }}')
+
+    class Unbound(SparqlServer):
+        """Answers an ASK as it should; of a SELECT all cells are unbound."""
+
+        def next_reply(self, asked: Asked) -> Scripted:
+            answer: Any = store.query(asked.parameters["query"][0])
+            told = json.loads(answer.serialize(format=QueryResultsFormat.JSON))
+            if "results" in told:
+                told["results"]["bindings"] = [{} for _ in told["results"]["bindings"]]
+            return Scripted(json.dumps(told))
+
+    with Unbound([]) as server:
+        answer = ask("How many films are there?", kg=server.url, profile="generic")
+    assert answer.status == "not_found"
+    assert "(a query was not answered: " in answer.reason
 
 
 def test_a_run_ends_with_its_seconds() -> None:

@@ -49,7 +49,7 @@ class ConfigurationError(UserError):
         names = sorted(map(str, legal))
         if len(names) > LISTED and (close := difflib.get_close_matches(str(given), names, 3, 0.5)):
             return cls(f"unknown {what} {given!r}; did you mean {' or '.join(map(repr, close))}?")
-        return cls(f"unknown {what} {given!r}; choose one of: {', '.join(names)}")
+        return cls(f"unknown {what} {repr(given)[:80]}; choose one of: {', '.join(names)}")
 
 
 class QuestionError(ConfigurationError):

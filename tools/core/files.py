@@ -317,7 +317,7 @@ def is_writable(folder: Path) -> bool:
 @contextmanager
 def exclusive(path: Path, busy: Exception | Callable[[], object]) -> Iterator[None]:
     """Hold the lock of a file, which ends with the process. If another has it, raise or call `busy`."""
-    lock = FileLock(path)
+    lock = FileLock(path, mode=0o600)
     try:
         lock.acquire(timeout=0)
     except Timeout:

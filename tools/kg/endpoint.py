@@ -26,7 +26,7 @@ from triplewise.tools.core.terms import Term, whole_number
 from triplewise.tools.kg.dialects import Engine, engine_of
 from triplewise.tools.kg.engine import ReadQuery, Workers, read_query, tokenize
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
-from triplewise.tools.kg.sparql_results import Reply, Verdict, judge
+from triplewise.tools.kg.sparql_results import BRANCH, Reply, Verdict, judge
 from triplewise.tools.kg.waves import Waves
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ EARLY = 0.25  # a gateway that says "time-out" after this share of ours did not 
 LONGEST_GET = 1_500  # characters of a query above which it is sent by POST: servers cut long URLs
 LARGEST_BODY = 256 * 1024 * 1024  # bytes of an answer, unpacked, above which it is given up
 REDIRECTS = 5  # redirects that one request follows at most
-_BRANCH = "branch__"
 _log = logging.getLogger(__name__)
 _DECLARED = re.compile(r"PREFIX\s+[^\s:]*:\s*<[^<>]*>", re.IGNORECASE)
 _NAME = r"(?:<[^<>\s]+>|[\w.-]*:[\w.-]*[\w-]|\([^()\s]+\))"
@@ -260,9 +259,9 @@ def unite(queries: Sequence[tuple[ReadQuery, int]]) -> ReadQuery | None:
         names.update(dict.fromkeys(query.variables))
         text = query.capped(limit + 1)[form.start :]
         if query.form == "ASK":
-            text = f"SELECT (1 AS ?{_BRANCH}ask) {text[len(form.text) :]} LIMIT 1"
-        branches.append(f"{{ {{ {text} }} BIND({number} AS ?{_BRANCH}) }}")
-    columns = " ".join(f"?{name}" for name in (_BRANCH, *names))
+            text = f"SELECT (1 AS ?{BRANCH}ask) {text[len(form.text) :]} LIMIT 1"
+        branches.append(f"{{ {{ {text} }} BIND({number} AS ?{BRANCH}) }}")
+    columns = " ".join(f"?{name}" for name in (BRANCH, *names))
     united = f"{' '.join(declared)} SELECT {columns} WHERE {{ {' UNION '.join(branches)} }}"
     return ReadQuery(united, "SELECT", tokenize(united))
 

@@ -156,7 +156,7 @@ class Meter:
     """Counts queries that reach a KG or a database; one `of` another, what that counts from now on."""
 
     def __init__(self, of: Meter | None = None) -> None:
-        self._of, self._count, self._lock = of or self, 0, Lock()
+        self._of, self._count, self._lock, self.failure = of or self, 0, Lock(), ""
         self._before = self._of._count
 
     @property
@@ -164,10 +164,10 @@ class Meter:
         """How many there were."""
         return self._of._count - self._before
 
-    def add(self) -> None:
-        """Count one query that reached the store."""
+    def add(self, failure: str = "") -> None:
+        """Count one query that reached the store, and keep why the last one failed that did."""
         with self._lock:
-            self._count += 1
+            self._count, self.failure = self._count + 1, failure or self.failure
 
 
 class LRUCache(OrderedDict[K, V]):
@@ -303,7 +303,7 @@ class KnowledgeGraph:
         if self._answers is not None and (answer := self._answers.get((sparql, limit))) is not None:
             return answer
         result = self._run(read, timeout, limit, foreign)
-        self.meter.add()
+        self.meter.add(result.message if result.outcome is Outcome.UNAVAILABLE else "")
         self._unanswered = self._unanswered + 1 if result.outcome is Outcome.UNAVAILABLE else 0
         self._last_words = result.message
         if not any(t.keyword == "DATATYPE" for t in read.tokens):

@@ -32,7 +32,8 @@ _QUERY_WORDS = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
-_UNBINDING = {"OPTIONAL", "UNION", "BIND", "VALUES", "AS"}  # what may leave a variable without a value
+_UNBINDING = {"OPTIONAL", "UNION", "BIND", "UNDEF", "AS"}  # what may leave a variable without a value
+BRANCH = "branch__"  # the column with the number of a query in a union of several
 _COUNTED = re.compile(r"\(\s*COUNT\s*\([^()]*\)\s*AS\s*[?$](\w+)\s*\)", re.IGNORECASE)
 _WHOLE = re.compile(r"\+?\d+(?:\.0*)?")
 _RETRIED = {429, 500, 502, 503, 520, 521, 522, 523}
@@ -131,10 +132,11 @@ def _fitted(result: Result, query: ReadQuery) -> Result:
     may_be_unbound = any(token.keyword in _UNBINDING for token in query.tokens)
     if result.rows and not may_be_unbound and not any(cell for row in result.rows for cell in row):
         raise NotResultsError("no cell of any row has a value")
-    counts = {name for name in _COUNTED.findall(query.text) if name in result.variables}
-    cells = (row[result.variables.index(name)] for row in result.rows for name in counts)
-    if wrong := next((cell for cell in cells if cell and not _WHOLE.fullmatch(cell.value)), None):
-        raise NotResultsError(f"a count is {wrong.value!r:.80}")
+    always = {*_COUNTED.findall(query.text.partition("{")[0]), BRANCH}  # these have a value in each row
+    for name in {*_COUNTED.findall(query.text), BRANCH}.intersection(result.variables):
+        for cell in (row[result.variables.index(name)] for row in result.rows):
+            if name in always if cell is None else not _WHOLE.fullmatch(cell.value):
+                raise NotResultsError(f"a count is {cell and cell.value!r:.80}")
     names = query.variables
     if not names or names == result.variables:
         return result

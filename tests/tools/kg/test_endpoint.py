@@ -337,6 +337,16 @@ def test_only_a_whole_number_is_a_count(start: Start, count: str, is_one: bool) 
 
 
 @pytest.mark.parametrize(
+    "query",
+    ["SELECT ?x (COUNT(*) AS ?n) { ?x ?p ?o } GROUP BY ?x", "SELECT ?x { VALUES ?x { <urn:a> } ?x ?p ?o }"],
+)
+def test_cells_that_always_have_a_value_are_not_read_as_unbound(start: Start, query: str) -> None:
+    names = list(read_query(query).variables)
+    kg, _ = start(Scripted(json.dumps({"head": {"vars": names}, "results": {"bindings": [{}]}})))
+    assert kg.query(query).outcome is Outcome.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
     "body",
     [
         '{"head": {"vars": ["y"]}, "results": {"bindings": []}}',
