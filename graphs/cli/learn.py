@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -59,9 +60,8 @@ def learn(
 
     context = ({"history": "chat"} if policy == "model" else {}) | options.context_settings()
     preset = options.preset or o.DEFAULT_PRESET
-    config = learning.LearningConfig(
-        str(questions.resolve()), validation, policy, preset, context, iterations
-    )
+    whole = realpath(questions)  # of a link to itself, as it is
+    config = learning.LearningConfig(whole, validation, policy, preset, context, iterations)
     with progress_bars("what is done is kept; the same command goes on") as report:
         state = learning.learn(config, into, report=report)
     scores = [f"{score['f1']:.3f}" for score in state.scores] + ["-"]

@@ -58,7 +58,7 @@ def write_page(path: Path, trace: Mapping[str, Any], about: Mapping[str, Any]) -
     """Write the page of a run, whole or not at all, and return where it is. Raises as `check_page`."""
     check_page(path)
     with writing(path):
-        write_text(path.resolve(), render_page(trace, about))
+        write_text(Path(os.path.realpath(path)), render_page(trace, about))
     return path
 
 

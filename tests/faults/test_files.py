@@ -53,6 +53,16 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [pipe]
 
 
+def test_a_link_to_itself_is_an_error_that_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (loop := tmp_path / "loop.jsonl").symlink_to(loop)
+    assert run(["learn", str(loop), "--into", str(tmp_path / "learned")]) == 2
+    assert str(loop) in capsys.readouterr().err
+    with pytest.raises(DataError, match="no such folder of documents"):
+        open_documents(loop)
+
+
 def test_checkpoints_and_notes_are_nobody_elses_to_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

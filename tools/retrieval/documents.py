@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
+from os.path import realpath
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -187,7 +188,7 @@ def open_documents(source: str | Path | Documents | BaseRetriever) -> Documents:
         return source if isinstance(source, Documents) else RetrieverDocuments(source)
     if isinstance(source, str) and (source == WIKIPEDIA or source.startswith(f"{WIKIPEDIA}:")):
         return _open_wiki(source)
-    folder = Path(source).expanduser().resolve()
+    folder = Path(realpath(Path(source).expanduser()))
     if not folder.is_dir():
         fix = "setting documents takes a folder, or `wikipedia`"
         raise DataError(f"no such folder of documents; {fix}", source)
