@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from triplewise.tools.core.addresses import whole_url
 from triplewise.tools.core.errors import ConfigurationError, RunError
-from triplewise.tools.core.files import exclusive, make_private, state_folder
+from triplewise.tools.core.files import exclusive, make_private, state_folder, writing
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
@@ -85,7 +85,8 @@ class Checkpoints:
                 # Whoever goes on needs the passwords in its URLs.
                 context = {n: whole_url(v) if isinstance(v, str) else v for n, v in request.context.items()}
                 note = json.dumps(asdict(replace(request, context=context)))
-                make_private(path).write_text(note, encoding="utf-8")
+                with writing(path):
+                    make_private(path).write_text(note, encoding="utf-8")
                 try:
                     yield
                 except BaseException as error:

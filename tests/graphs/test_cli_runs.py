@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sqlite3
@@ -119,6 +120,16 @@ def store(state: Path) -> Checkpoints:
 def cut_off(store: Checkpoints, thread: str, error: BaseException) -> None:
     with pytest.raises(type(error)), store.running(order(thread)):
         raise error
+
+
+def test_a_full_disk_is_named_with_the_file(store: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    why = r"a\.json: cannot be written: No space left"
+    with pytest.raises(DataError, match=why), store.running(order("a")):
+        pass
 
 
 @pytest.mark.parametrize("error", [RunError("the service is down"), KeyboardInterrupt()])
