@@ -95,9 +95,8 @@ def parse_yaml(text: str, path: Path | str) -> YamlDocument:
     loader = None
     try:
         kind, depth = getattr(yaml, "CSafeLoader", yaml.SafeLoader), 0
-        too_many = DataError(
-            f"more than {MOST_NODES:,} keys and values, those of aliases counted each time", path
-        )
+        message = f"more than {MOST_NODES:,} keys and values, those of aliases counted each time"
+        too_many = DataError(message, path)
         for number, event in enumerate(yaml.parse(text, kind)):
             depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
             if depth > DEEPEST:  # it would overflow the stack of the loader in C

@@ -52,9 +52,7 @@ class _End(NamedTuple):
         return sum(self.features.get(f, 0.0) for f in features) / norm if norm else 0.0
 
 
-def align(
-    raw: Sequence[RawTriple], kg: KnowledgeGraph, question: str, reader: str
-) -> tuple[ExtractedFact, ...]:
+def align(raw: list[RawTriple], kg: KnowledgeGraph, question: str, reader: str) -> tuple[ExtractedFact, ...]:
     """Facts with the KG's own terms that it has not yet, most certain first; `reader` is the model."""
     triples = [t for t in raw if t.subject.strip() and t.object.strip() and t.relation.strip()]
     if not triples:

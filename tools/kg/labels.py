@@ -159,9 +159,7 @@ class LabelIndex:
         longer = [e for n, e in entries if n.startswith(f"{norm} ") or n.endswith(f" {norm}")]
         return _distinct(_scored(text, sorted(longer, key=lambda entry: -entry.popularity)[:limit]))
 
-    def spans(
-        self, question: str, may_name: Callable[[Span], bool] = lambda span: True
-    ) -> tuple[SpanMatch, ...]:
+    def spans(self, question: str, may_name: Callable[[Span], bool]) -> tuple[SpanMatch, ...]:
         """All spans of the question, of those that may be names (`may_name`), that are full names."""
         most_words = max(names.most_words for names in self._names)
         runs = [span for span in spans(question, most_words) if span.norm and may_name(span)]
@@ -224,9 +222,7 @@ def _ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     return tuple(best.values())
 
 
-def build_label_index(
-    folder: Path, names: Iterable[Name], progress: Callable[[int], None] = lambda count: None
-) -> int:
+def build_label_index(folder: Path, names: Iterable[Name], progress: Callable[[int], None]) -> int:
     """Write the index of `names` (in order of preference) into `folder`; returns how many names it holds."""
     (folder / FOLDER).mkdir()
     number = _write(_new_index(folder / FOLDER), names, progress)

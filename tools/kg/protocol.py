@@ -333,20 +333,13 @@ class KnowledgeGraph:
         branches.append(f"{{ {bound} ?from__ ?into__ {n} }}")
         both = f"SELECT DISTINCT ?out__ ?into__ WHERE {{ {' UNION '.join(branches)} }}"
         result = self.query(both).check()
-        forward, backward = (
-            tuple(sorted(p for p in result.column(v) if isinstance(p, IRI) and not self.profile.excludes(p)))
-            for v in ("out__", "into__")
-        )
+        sides = ([p for p in result.column(v) if isinstance(p, IRI)] for v in ("out__", "into__"))
+        forward, backward = (tuple(sorted(p for p in s if not self.profile.excludes(p))) for s in sides)
         is_empty = result.outcome is Outcome.ROWS and not forward and not backward
         return Relations(Outcome.EMPTY if is_empty else result.outcome, forward, backward, result.message)
 
     def neighbours(
-        self,
-        node: Term,
-        relation: IRI | None = None,
-        direction: Direction = "both",
-        *,
-        limit: int | None = None,
+        self, node: Term, relation: IRI | None = None, direction: Direction = "both", limit: int | None = None
     ) -> Neighbours:
         """Triples that leave a node, then those that arrive, each side sorted; optionally of one relation.
 

@@ -168,10 +168,8 @@ def is_mutual(kg: KnowledgeGraph, relation: IRI) -> bool:
 
     def ask() -> bool:
         way, back = f"?s {relation.n3()} ?o", f". ?o {relation.n3()} ?s"
-        every, both = (
-            len(kg.query(f"SELECT DISTINCT ?s ?o WHERE {{ {p} FILTER(?s != ?o) }}", limit=SAMPLE).rows)
-            for p in (way, way + back)
-        )
+        pairs = (f"SELECT DISTINCT ?s ?o WHERE {{ {p} FILTER(?s != ?o) }}" for p in (way, way + back))
+        every, both = (len(kg.query(sparql, limit=SAMPLE).rows) for sparql in pairs)
         return every >= LEAST_FACTS and both >= MUTUAL_SHARE * every
 
     return remembered(kg, "mutual", relation, ask)

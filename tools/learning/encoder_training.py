@@ -78,10 +78,9 @@ def train_encoder(
     learned = None if base == encoders.EMBEDDED else Path(base)
     useful = [t for t in trajectories if t.choices and t.f1 >= LEAST_F1]
     if len(useful) < LEAST_EXAMPLES:
-        raise ConfigurationError(
-            f"only {len(useful)} of {len(trajectories)} trajectories chose relations and found answers, at "
-            f"least {LEAST_EXAMPLES} are needed: give more questions, or a KG that holds their answers"
-        )
+        few = f"only {len(useful)} of {len(trajectories)} trajectories chose relations and found answers"
+        fix = f"at least {LEAST_EXAMPLES} are needed: give more questions, or a KG that holds their answers"
+        raise ConfigurationError(f"{few}, {fix}")
     # A hash decides, so that no iteration learns from what an earlier one has held out.
     held = [t for t in useful if zlib.crc32(t.question.encode()) < HELD_OUT * 2**32]
     held = held[: len(useful) // 2] or useful[:1]
@@ -206,10 +205,9 @@ class ChoiceLoss(torch.nn.Module):
     def forward(self, columns: list[dict[str, torch.Tensor]], labels: torch.Tensor) -> torch.Tensor:
         """Return the loss of tokenised texts, the questions first, then their paths."""
         rows, longest = len(labels), max(column["input_ids"].shape[1] for column in columns)
-        tokens, mask = (
-            torch.cat([functional.pad(c[key], (0, longest - c[key].shape[1])) for c in columns])
-            for key in ("input_ids", "attention_mask")
-        )
+        parts = ([column[key] for column in columns] for key in ("input_ids", "attention_mask"))
+        padded = ([functional.pad(p, (0, longest - p.shape[1])) for p in part] for part in parts)
+        tokens, mask = map(torch.cat, padded)
         embedded = self.model({"input_ids": tokens, "attention_mask": mask})["sentence_embedding"]
         vectors = functional.normalize(embedded, dim=-1)
         scores = vectors[:rows] @ vectors[rows:].T / TEMPERATURE  # (questions, paths)

@@ -66,9 +66,8 @@ def split(questions: Sequence[Question], share: float) -> tuple[list[Question], 
     """Questions to learn from, and a random share held out for validation, always the same, in file order."""
     count = max(round(len(questions) * share), 1) if share > 0 else 0
     if not 0 < count < len(questions):
-        raise ConfigurationError(
-            f"a validation share of {share:g} of {len(questions)} questions leaves nothing on one side"
-        )
+        held_out = f"a validation share of {share:g} of {len(questions)} questions"
+        raise ConfigurationError(f"{held_out} leaves nothing on one side")
     held = set(random.Random(0).sample(range(len(questions)), count))
     learned = [q for i, q in enumerate(questions) if i not in held]
     return learned, [q for i, q in enumerate(questions) if i in held]

@@ -74,10 +74,9 @@ def train_adapter(
     shutil.rmtree(into / "checkpoints", ignore_errors=True)
     write_json(into / REPORT, {"base": base, "examples": len(trajectories), "losses": losses}, indent=1)
     module = shlex.quote(f"{into.name}={into.resolve()}")
-    raise ConfigurationError(
-        f"the adapter is trained; serve it and run the same command again:\n  vllm serve {shlex.quote(base)} "
-        f"--enable-lora --max-lora-rank {LORA['r']} --lora-modules {module}"
-    )
+    options = f"--enable-lora --max-lora-rank {LORA['r']} --lora-modules {module}"
+    command = f"vllm serve {shlex.quote(base)} {options}"
+    raise ConfigurationError(f"the adapter is trained; serve it and run the same command again:\n  {command}")
 
 
 def make_trainer(
@@ -118,10 +117,9 @@ def make_trainer(
             else:
                 model = peft.PeftModel.from_pretrained(model, str(previous), is_trainable=True)
     except (OSError, ValueError) as error:
-        raise ConfigurationError(
-            f"model {str(previous or base)!r} cannot be loaded ({error}); the model must be called by its "
-            "folder or its name on Hugging Face"
-        ) from error
+        fix = "the model must be called by its folder or its name on Hugging Face"
+        message = f"model {str(previous or base)!r} cannot be loaded ({error}); {fix}"
+        raise ConfigurationError(message) from error
     trainer = SFTTrainer(
         model=model,
         args=config,

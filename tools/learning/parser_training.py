@@ -81,11 +81,7 @@ def labelled_example(
 
 
 def is_right(
-    answer: Denotation,
-    golds: Sequence[Sequence[str]],
-    index: GraphIndex,
-    profile: Profile,
-    least: float = 1.0,
+    answer: Denotation, golds: list[list[str]], index: GraphIndex, profile: Profile, least: float = 1.0
 ) -> bool:
     """Whether an answer of the parser has this F1 with the gold answers, or is none where there are none."""
     (gold, *_), is_empty = golds, answer == frozenset()

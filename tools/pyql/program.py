@@ -223,20 +223,14 @@ class PyQL:
 
     def add_count(self, variable: Node, output: Node | None = None) -> PyQL:
         """Bind `output` (default `?count`) to the number of values of a variable, over all its solutions."""
-        counted = self._bound(variable, "add_count")
-        return self._with(Aggregate(counted, self._output(output, "count")))
+        return self._with(Aggregate(self._bound(variable, "add_count"), self._output(output, "count")))
 
     def add_group(self, counted: Node, per: Node, output: Node | None = None) -> PyQL:
         """Bind `output` (default `?count_NAME`) to the number of `counted` values for each value of `per`."""
         return self.add_aggregate("count", counted, output, per)
 
     def add_aggregate(
-        self,
-        function: str,
-        variable: Node,
-        output: Node | None = None,
-        per: Node | None = None,
-        kind: Kind = "",
+        self, function: str, variable: Node, output: Node | None, per: Node | None, kind: Kind = ""
     ) -> PyQL:
         """Bind `output` (default `?sum_NAME`) to the sum, average or number of values, of each `per`."""
         of = self._bound(variable, "add_aggregate")

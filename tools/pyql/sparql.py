@@ -370,9 +370,8 @@ def instantiate(facts: Iterable[Fact | TaggedFact], result: Result) -> tuple[Tri
         for fact, tag in tagged:
             if tag and (tag[0] not in values or values[tag[0]].value != tag[1]):
                 continue
-            subject, end = (
-                values.get(n.name) if isinstance(n, Variable) else n for n in (fact.subject, fact.object)
-            )
+            ends = (fact.subject, fact.object)
+            subject, end = (values.get(n.name) if isinstance(n, Variable) else n for n in ends)
             if isinstance(subject, IRI) and end is not None:
                 triples[Triple(subject, fact.relation, end)] = None
     return tuple(triples)

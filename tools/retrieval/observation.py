@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, whole_number
 from triplewise.tools.kg import protocol
@@ -22,6 +22,7 @@ from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import Pair, PairRanker, tail_text, way_text
 
 BUNDLE_CAP, SAMPLES = 50_000, 20  # Most bundles whose size one query counts, and most samples it takes
+Counts: TypeAlias = "Mapping[Bundle, int]"  # How many facts of each bundle there are, or are read
 BUNDLES, SAMPLED, MEDIATORS = 400, 40, 300
 """Bundles read where not everything can be, samples drawn, and mediators read through, at most in a turn."""
 
@@ -144,7 +145,7 @@ class _Neighbourhood:
         """Facts around nodes: all, or those of the closest relations, large bundles as samples."""
         most, seed = self._settings.facts, self._settings.seed
         sizes, trouble = bundle_sizes(self._kg, nodes, self._deadline)
-        counts: Mapping[Bundle, int] = sizes
+        counts: Counts = sizes
         if sum(sizes.values()) > most:
             close = self._closeness({b.relation for b in sizes})
             order = sorted(sizes, key=lambda b: (-close[b.relation], b.place))[: min(BUNDLES, most)]
@@ -209,11 +210,7 @@ def bundle_sizes(
 
 
 def read_bundles(
-    kg: KnowledgeGraph,
-    counts: Mapping[Bundle, int],
-    sizes: Mapping[Bundle, int],
-    seed: int,
-    deadline: Deadline,
+    kg: KnowledgeGraph, counts: Counts, sizes: Counts, seed: int, deadline: Deadline
 ) -> tuple[list[Hop], str]:
     """The facts of bundles as hops from their nodes, sorted, and why some are missing ("" if none are).
 
@@ -222,10 +219,8 @@ def read_bundles(
     order, queries = sorted(counts, key=lambda b: b.place), list[str]()
     head = "SELECT ?n ?p ?o ?q ?s WHERE"  # node, relation out, object, relation in, subject
     for part in batches([b for b in order if sizes[b] <= counts[b]], protocol.BATCH):
-        forward, backward = (
-            " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in part if b.forward == way)
-            for way in (True, False)
-        )
+        ways = ([f"({b.node.n3()} {b.relation.n3()})" for b in part if b.forward == w] for w in (True, False))
+        forward, backward = map(" ".join, ways)
         sides = [f"{{ VALUES (?n ?p) {{ {forward} }} ?n ?p ?o }}"] if forward else []
         sides += [f"{{ VALUES (?n ?q) {{ {backward} }} ?s ?q ?n }}"] if backward else []
         queries.append(f"{head} {{ {' UNION '.join(sides)} }}")

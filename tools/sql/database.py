@@ -150,19 +150,15 @@ class RelationalDatabase:
                 numbers = ((read_number(v), v) for v in self._values_of(column))
                 distances = [(abs(n - number), v) for n, v in numbers if n is not None]
                 return [v for _, v in sorted(distances, key=lambda pair: pair[0])[:limit]]
-            return nearest(text, self._values_like(column, text), limit)
+            values = self._values_of(column)
+            if len(values) >= DISTINCT:  # those that hold one of the longest words of the text
+                words = sorted((w for w in text.split() if len(w) > 2), key=len, reverse=True)[:2]
+                selects = (self._values_select(column, word) for word in words or [text])
+                cells = (row[0] for select in selects for row in self._fetch(select, 200).rows)
+                values = tuple(dict.fromkeys(map(plain, cells)))
+            return nearest(text, values, limit)
         except QueryError:
             return []
-
-    def _values_like(self, column: Column, text: str) -> tuple[Value, ...]:
-        """The values of a column; of very many, those that hold one of the longest words of a text."""
-        values = self._values_of(column)
-        if len(values) < DISTINCT:
-            return values
-        words = sorted((w for w in text.split() if len(w) > 2), key=len, reverse=True)[:2]
-        selects = (self._values_select(column, word) for word in words or [text])
-        cells = (row[0] for select in selects for row in self._fetch(select, 200).rows)
-        return tuple(dict.fromkeys(map(plain, cells)))
 
     def _values_of(self, column: Column) -> tuple[Value, ...]:
         """The distinct values of a column, at most `DISTINCT`; queried once."""

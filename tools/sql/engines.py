@@ -239,9 +239,8 @@ def _connect_sqlite(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
     connection.execute("PRAGMA query_only = ON")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-    connection.set_authorizer(
-        lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
-    )
+    verdicts = {sqlite3.SQLITE_ATTACH: sqlite3.SQLITE_DENY}
+    connection.set_authorizer(lambda action, *_: verdicts.get(action, sqlite3.SQLITE_OK))
     return connection
 
 

@@ -261,9 +261,7 @@ def _keys(declared: Mapping[str, Declared]) -> Iterator[Join]:
     """Return declared foreign keys, then those that names imply (`director_id` refers to `director`)."""
     for name, table in declared.items():
         place = list(table.columns).index
-        keys = [
-            Join(name, target, tuple(zip(own, theirs, strict=False))) for own, target, theirs in table.keys
-        ]
+        keys = [Join(name, to, tuple(zip(own, theirs, strict=False))) for own, to, theirs in table.keys]
         keys.sort(key=lambda key: [place(own) for own, _ in key.pairs])
         referring = {own for key in keys for own, _ in key.pairs}
         for column in table.columns:

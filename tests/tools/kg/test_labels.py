@@ -27,7 +27,7 @@ NAMES = [
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> LabelIndex:
     if request.param == "memory":
         return LabelIndex.in_memory(lambda: NAMES)
-    build_label_index(tmp_path, NAMES)
+    build_label_index(tmp_path, NAMES, print)
     return LabelIndex.on_disk(tmp_path)
 
 
@@ -76,7 +76,7 @@ def test_only_the_beginning_of_a_text_without_end_is_looked_up(
 
 
 def test_runs_of_letters_find_what_no_single_edit_reaches(tmp_path: Path) -> None:
-    build_label_index(tmp_path, [Name(E + "x", "Nebuchadnezzar")])
+    build_label_index(tmp_path, [Name(E + "x", "Nebuchadnezzar")], print)
     found = LabelIndex.on_disk(tmp_path).search("nebukanedzar")
     assert [c.kind for c in found] == ["fuzzy"]
     assert ids(LabelIndex.on_disk(tmp_path).search("nebu chadnezzar")) == ["x"]
@@ -89,11 +89,11 @@ def test_longer_names_by_popularity(index: LabelIndex) -> None:
 
 def test_spans_finds_all_names_longest_first(index: LabelIndex) -> None:
     question = "Did Tom Hanks see Ocean's Eleven in London, for $?"
-    found = index.spans(question)
+    found = index.spans(question, lambda span: True)
     assert [m.span.text for m in found] == ["Tom Hanks", "Ocean's Eleven", "London"]
     assert all(question[m.span.start : m.span.end] == m.span.text for m in found)
-    assert ids(index.spans("who stars in $")[0].entries) == ["dollar"]
-    assert [m.span.text for m in index.spans("London's mayor")] == ["London"]
+    assert ids(index.spans("who stars in $", lambda span: True)[0].entries) == ["dollar"]
+    assert [m.span.text for m in index.spans("London's mayor", lambda span: True)] == ["London"]
 
 
 def test_node_gives_the_preferred_label(index: LabelIndex) -> None:
