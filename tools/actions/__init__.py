@@ -36,5 +36,4 @@ __all__ = [
 DATABASE_TOOLSETS = (SQL.name, SELECT.name)  # Toolsets that ask a relational database in place of a KG
 MODEL_TOOLSETS = (*DATABASE_TOOLSETS, SPARQL.name, AGENTBENCH.name)
 """Toolsets that only a language model can use."""
-_ALL = (PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL, SELECT, SPARQL)
-TOOLSETS = {toolset.name: toolset for toolset in _ALL}
+TOOLSETS = {t.name: t for t in (PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL, SELECT, SPARQL)}

@@ -134,8 +134,7 @@ def to_pyql(text: str, profile: Profile) -> pyql.PyQL:
     """Return the program of a run's answer, or of its newest set; an empty one if there is none."""
     if not (calls := read_calls(text)):
         return pyql.PyQL()
-    is_answer = calls[-1].name == "answer"
-    n = number_of(calls, calls[-1].arguments[0]) if is_answer else len(calls) - 1
+    n = number_of(calls, calls[-1].arguments[0]) if calls[-1].name == "answer" else len(calls) - 1
     return program_of(calls, n, profile)
 
 

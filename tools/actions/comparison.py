@@ -31,26 +31,23 @@ def compared(kg: KnowledgeGraph, before: pyql.PyQL, after: pyql.PyQL) -> pyql.Py
     A sample of the values is read from the KG, by one query per comparison, if datatypes matter.
     Raises `bad_comparison` if entities are to be ordered, or computed with.
     """
-    clauses = before.clauses
-    for clause in after.clauses[len(clauses) :]:
-        clauses = (*clauses, _fitted(kg, clauses, clause))
-    return replace(after, clauses=clauses)
+    return replace(after, clauses=_all_fitted(kg, before.clauses, after.clauses[len(before.clauses) :]))
+
+
+def _all_fitted(kg: KnowledgeGraph, before: _Clauses, new: Sequence[pyql.Clause]) -> Any:
+    """Clauses with new ones, each with the kind of its comparison."""
+    for clause in new:
+        before = (*before, _fitted(kg, before, clause))
+    return before
 
 
 def _fitted(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Clause) -> Any:
     """A clause, or an item of a pattern, with the kind of its comparison."""
-
-    def pattern(items: pyql.Pattern) -> pyql.Pattern:
-        fitted: pyql.Pattern = ()
-        for item in items:
-            fitted = (*fitted, _fitted(kg, (*clauses, *fitted), item))
-        return fitted
-
     match clause:
         case pyql.Union(alternatives):
-            return pyql.Union(tuple(map(pattern, alternatives)))
+            return pyql.Union(tuple(_all_fitted(kg, clauses, a)[len(clauses) :] for a in alternatives))
         case pyql.Not(items):
-            return pyql.Not(pattern(items))
+            return pyql.Not(_all_fitted(kg, clauses, items)[len(clauses) :])
         case pyql.Filter(kind=""):
             return _fitted_filter(kg, clauses, clause)
         case pyql.Extreme(variable=variable, kind=""):

@@ -20,6 +20,7 @@ SHOWN_NEIGHBORS, SHOWN_PATHS = 50, 20  # Neighbors under one relation on a page,
 HOPS, PATHS = 3, 100  # Triples of a path, and paths that are looked for
 DIRECTIONS: Sequence[Direction] = ("forward", "backward")
 ALL_VALUES = "or entity, relation, all: all values of that relation"
+OneRelation = Annotated[str, "relation", "one relation only, all of it; ^r for what points to the entity"]
 Page = Annotated[str, "text", "2, 3, ... to see what the first page left out"]
 
 
@@ -44,9 +45,7 @@ def neighbour_lines(
 def get_neighbors(
     context: ActionContext,
     entity: Annotated[str, "entity", "the id of a task-relevant entity"],
-    relation: Annotated[
-        str, "relation", "one relation only, all of it; ^r for what points to the entity"
-    ] = "",
+    relation: OneRelation = "",
     page: Page = "",
 ) -> Feedback:
     """Get the triples around an entity, by relation: -> r leaves the entity, <- r arrives at it."""

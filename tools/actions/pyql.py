@@ -281,10 +281,9 @@ def _declared() -> list[toolset.Action]:
     """The construct actions, as `pyql.yaml` declares them."""
     actions = []
     for key, entry in packaged("triplewise.tools.actions", "pyql.yaml")["actions"].items():
-        name, parameters = key.rstrip("+"), list[toolset.Parameter]()
-        for p, (kind, doc) in entry["parameters"].items():
-            parameters.append(toolset.Parameter(p.rstrip("?"), kind, doc, not p.endswith("?")))
-        about = entry["doc"], tuple(parameters), partial(_construct, name), entry["example"]
+        name, given = key.rstrip("+"), entry["parameters"].items()
+        read = (toolset.Parameter(p.rstrip("?"), kind, doc, not p.endswith("?")) for p, (kind, doc) in given)
+        about = entry["doc"], tuple(read), partial(_construct, name), entry["example"]
         actions.append(toolset.Action(name, *about, variadic=key != name))
     return actions
 

@@ -46,8 +46,7 @@ def query(context: ActionContext, *select: Annotated[str, "text", "one SELECT or
     values = {v: short_ids(kg, rows.column(v)) for v in rows.variables} if rows.rows else {}
     named = names(kg, (term for row in rows.rows for term in row))
     lines = [" | ".join(f"?{v}" for v in rows.variables)]
-    for row in rows.rows:
-        lines.append(" | ".join("" if t is None else with_id(kg, t, named[t]) for t in row))
+    lines += [" | ".join("" if t is None else with_id(kg, t, named[t]) for t in row) for row in rows.rows]
     if len(result.rows) > SHOWN_ROWS:
         lines.append(f"... {len(result.rows)} rows in all")
     return Feedback(

@@ -183,8 +183,7 @@ class FederatedKG(KnowledgeGraph):
         if "|" not in outer and "/" in outer:
             slashes = [s.start for s in signs if s.text == "/" and not s.depth]
             steps = [path[a + 1 : b].strip() for a, b in pairwise([-1, *slashes, len(path)])]
-            nodes = [subject, *(next(run.between) for _ in slashes), end]
-            ends = zip(pairwise(nodes), steps, strict=True)
+            ends = zip(pairwise([subject, *(next(run.between) for _ in slashes), end]), steps, strict=True)
             return [triple for (a, b), step in ends for triple in self._steps(a, step, b, run)]
         if "|" not in outer and path.startswith("^"):
             return self._steps(end, path[1:].strip(), subject, run)

@@ -42,8 +42,7 @@ class FullText(BaseModel, frozen=True, extra="forbid"):
         words = sorted([w for w in words if len(w) > 2] or words, key=len, reverse=True)[:WORDS]
         words = words if every or self.any else words[:1]
         # The beginning of a long word, which a slip in its end leaves as it is.
-        by_stem = bool(self.stem) and not every
-        stems = {w: w[: max(4, len(w) // 2)] for w in words if by_stem and len(w) > 4}
+        stems = {w: w[: max(4, len(w) // 2)] for w in words if self.stem and not every and len(w) > 4}
         parts = [self.stem.format(stems[w]) if w in stems else self.word.format(w) for w in words]
         values = {"text": (self.all if every else self.any).join(parts), "every": str(every).lower()}
         values |= {"limit": str(MATCHES), "language": language}

@@ -191,11 +191,10 @@ class EndpointKG(KnowledgeGraph):
         wrapper.queryString, wrapper.queryType = text, form
         if len(text) > LONGEST_GET:
             wrapper.setMethod(POST)
-        engine, parameters = self.shared._engine, list(self._parameters)
-        if engine is not None and engine.timeout:
-            parameters.append((engine.timeout, str(max(1000, int(seconds * 900)))))
-        for key, value in parameters:
+        for key, value in self._parameters:
             wrapper.addParameter(key, value)
+        if (engine := self.shared._engine) is not None and engine.timeout:
+            wrapper.addParameter(engine.timeout, str(max(1000, int(seconds * 900))))
         made: Any = wrapper._createRequest()
         headers = {**dict(made.header_items()), **_ACCEPTED, **self._headers}
         return httpx.Request(made.get_method(), made.full_url, headers=headers, content=made.data)

@@ -136,8 +136,7 @@ class EndpointNames:
         rows = [
             (node, label.value, by.value in profile.alias_predicates, whole_number(n) or 0)
             for node, label, by, n in result.rows
-            if isinstance(node, IRI) and isinstance(label, Literal) and isinstance(by, IRI)
-            if profile.linkable(node.value)
+            if isinstance(node, IRI) and isinstance(label, Literal) and by and profile.linkable(node.value)
         ]
         labels = kg.labels(node for node, _, alias, _ in rows if alias)
         for node, name, alias, count in rows:

@@ -24,8 +24,7 @@ _TIME = r"T(?P<minutes>[0-9]{2}:[0-9]{2})(?P<seconds>:[0-9]{2}(\.[0-9]+)?)"
 _DATE_TIME = re.compile(f"{_YEAR}-{_MONTH}-{_DAY}{_TIME}{_ZONE}")
 _DATE = re.compile(rf"{_YEAR}-{_MONTH}-{_DAY}{_ZONE}")
 _FORMS = {
-    "dateTime": _DATE_TIME,
-    "dateTimeStamp": _DATE_TIME,
+    **dict.fromkeys(("dateTime", "dateTimeStamp"), _DATE_TIME),
     "date": _DATE,
     "gYear": re.compile(_YEAR + _ZONE),
     "gYearMonth": re.compile(f"{_YEAR}-{_MONTH}{_ZONE}"),

@@ -131,13 +131,11 @@ def finish(folder: Path, target: Path, profile: Profile, about: Mapping[str, Any
 
 def install(folder: Path, target: Path) -> None:
     """Move a folder that was built into place; an old one goes once the new one stands."""
+    old = target.parent / f".{target.name}.old-{folder.name.rpartition('-')[2]}"
     if is_taken(target):
-        old = target.parent / f".{target.name}.old-{folder.name.rpartition('-')[2]}"
         target.rename(old)
-        folder.rename(target)
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        folder.rename(target)
+    folder.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager

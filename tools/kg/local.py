@@ -88,28 +88,26 @@ class LocalKG(KnowledgeGraph):
         with self._reading():
             yield from self.shared._store or ()
 
+    def _select(self, sparql: str) -> Any:
+        return self.store.query(sparql, **dataset(self.graphs))
+
     def size(self, most: int) -> int:
         """How many facts it holds; any number above `most` where there are more. 0 once it is closed."""
         if self.closed:
             return 0
         some = f"SELECT (COUNT(*) AS ?n) WHERE {{ {{ SELECT * WHERE {{ ?s ?p ?o }} LIMIT {most + 1} }} }}"
         with self._reading():
-            answer: Any = self.store.query(some, **dataset(self.graphs))
-            return int(next(answer)[0].value)
+            return int(next(self._select(some))[0].value)
 
     def facts_by_relation(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, list[bytes]]]:
         """The facts of each relation that is wanted, by IRI: subject, a tab, object, as Turtle has them.
 
         Reading whole relations so is several times as fast as to iterate over `quads`.
         """
-
-        def select(sparql: str) -> Any:
-            return self.store.query(sparql, **dataset(self.graphs))
-
         with self._reading():
-            every = () if self.closed else select("SELECT DISTINCT ?p WHERE { ?s ?p ?o }")
+            every = () if self.closed else self._select("SELECT DISTINCT ?p WHERE { ?s ?p ?o }")
             for relation in filter(wanted, sorted(row[0].value for row in every)):
-                facts = select(f"SELECT ?s ?o WHERE {{ ?s <{relation}> ?o }}")
+                facts = self._select(f"SELECT ?s ?o WHERE {{ ?s <{relation}> ?o }}")
                 yield relation, facts.serialize(format=ox.QueryResultsFormat.TSV).splitlines()[1:]
 
     def _run(self, query: ReadQuery, timeout: float, limit: int, foreign: bool) -> Result:

@@ -101,9 +101,8 @@ def _chain(sources: Sequence[Term], target: Term, hops: int, row: protocol.Row) 
     path = []
     for i, relation in enumerate(row[1 : hops + 1]):
         near, far, forward = nodes[i], nodes[i + 1], not against >> i & 1
-        if near is None or far is None or not isinstance(relation, IRI):
-            return ()
-        if not isinstance(near if forward else far, IRI):
+        subject = near if forward else far
+        if not (near and far and isinstance(relation, IRI) and isinstance(subject, IRI)):
             return ()
         path.append(Hop.between(near, relation, far, forward))
     return tuple(path)

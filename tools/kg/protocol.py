@@ -412,8 +412,7 @@ class KnowledgeGraph:
         rows = []
         for subject, predicate, key in result.rows:
             tag, _, label = key.value.partition("|") if isinstance(key, Literal) else ("", "", "")
-            language = self.profile.language if tag == "0" else tag[1:]
-            rows.append((subject, predicate, text(label, language)))
+            rows.append((subject, predicate, text(label, self.profile.language if tag == "0" else tag[1:])))
         return replace(result, _rows=tuple(rows))
 
 
@@ -459,8 +458,7 @@ def origin_of(kg: KnowledgeGraph) -> KnowledgeGraph:
 
 def facts_of(kg: KnowledgeGraph) -> dict[Triple, ExtractedFact]:
     """Return the facts laid over a KG, in all its layers; {} for a KG without any."""
-    below = {} if kg.origin is None else facts_of(kg.origin)
-    return {**below, **kg.facts}
+    return {**(facts_of(kg.origin) if kg.origin is not None else {}), **kg.facts}
 
 
 _memories: WeakKeyDictionary[KnowledgeGraph, dict[str, LRUCache[Any, Any]]] = WeakKeyDictionary()

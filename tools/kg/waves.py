@@ -70,8 +70,7 @@ class Waves(Generic[Q, A]):
             if not batch.ready:
                 waiting, batch.waiting = batch.waiting, []
                 try:
-                    answers = self._send([question for _, question in waiting])
-                    pairs = zip(waiting, answers, strict=True)
+                    pairs = zip(waiting, self._send([question for _, question in waiting]), strict=True)
                     batch.ready.extend(partial(task.switch, answer) for (task, _), answer in pairs)
                 except BaseException as error:  # noqa: BLE001 - raised again in the caller
                     batch.ready.extend(partial(task.throw, error) for task, _ in waiting)

@@ -201,7 +201,7 @@ class PyQL:
 
     def add_fact(self, subject: Node, relation: Node, object: Node) -> PyQL:
         """Add a triple pattern. With both ends fixed it asks whether it holds: yes or no."""
-        fact = _checked_fact(subject, relation, object)
+        fact = checked_fact(subject, relation, object)
         added = self._with(fact)
         return added if fact.mentions or self.answer else added.ask()
 
@@ -403,7 +403,7 @@ class PyQL:
             visible, where = {*bound, *outside}, ": put its triple before the filter"
             match item:
                 case Fact(subject, relation, object):
-                    item = _checked_fact(subject, relation, object)
+                    item = checked_fact(subject, relation, object)
                 case Typed(variable, type):
                     item = _checked_type(variable, type)
                 case Filter(left, operator, right, kind):
@@ -487,7 +487,8 @@ def _named_nodes(alternatives: Sequence[Pattern]) -> AnyOf | None:
     return AnyOf(named.pop(), tuple(dict.fromkeys(n for _, n in pairs))) if len(named) == 1 else None
 
 
-def _checked_fact(subject: Node, relation: Node, object: Node) -> Fact:
+def checked_fact(subject: Node, relation: Node, object: Node) -> Fact:
+    """A triple pattern. Raises `ActionError` for what cannot be one."""
     if isinstance(subject, Literal):
         _refuse("bad_subject", f"the literal {subject.n3()} cannot be a subject", given=subject.n3())
     if subject == object:

@@ -296,9 +296,8 @@ def _closed(blocks: list[Block], clause: pyql.Clause, rest: Sequence[pyql.Clause
     if not (compared - sure) & {v for c in rest for v in c.binds}:
         return blocks
     inside, outside = _connected(blocks, compared)
-    links, binds, sure = (
-        frozenset().union(*parts) for parts in zip(*((b.links, b.binds, b.sure) for b in inside), strict=True)
-    )
+    parts = zip(*((b.links, b.binds, b.sure) for b in inside), strict=True)
+    links, binds, sure = (frozenset().union(*sets) for sets in parts)
     return [*outside, Block(("{", *_indent(_lines(inside)), "}"), links, binds, sure)]
 
 

@@ -197,10 +197,8 @@ def _write_clause(clause: pyql.Clause, profile: Profile) -> str:
         return f"add_not({write_pattern(clause.pattern, profile)})"
     parts = list(filter(None, _parts(clause, profile)))
     match clause:
-        case pyql.Fact():
-            name = "add_fact"
-        case pyql.Filter():
-            name = "add_filter"
+        case pyql.Fact() | pyql.Filter():
+            name = "add_fact" if isinstance(clause, pyql.Fact) else "add_filter"
         case pyql.Typed():
             name, parts = "add_type", [parts[0], parts[2]]
         case pyql.Aggregate(function="count"):
@@ -323,11 +321,7 @@ class Reader:
                     if isinstance(type_, IRI):
                         return pyql.Typed(read_variable(left), type_)
                 else:
-                    subject, relation, end = self.fact(left, operator, right)
-                    if isinstance(subject, Literal):
-                        message = f"the literal {left} cannot be a subject"
-                        raise ActionError("bad_subject", message, given=left)
-                    return pyql.Fact(subject, relation, end)
+                    return pyql.checked_fact(*self.fact(left, operator, right))
         raise _bad_pattern(", ".join(parts))
 
     def comparison(

@@ -97,8 +97,7 @@ class PassageIndex(Documents):
                 chosen = [self.passages[i] for i in places.tolist()]
                 texts = [f"{p.title}: {p.text}" if p.title else p.text for p in chosen]
                 vectors = open_encoder().encode([query, *texts])
-                dense = vectors[1:] @ vectors[0]
-                places = places[np.argsort(-fuse([lexical, dense]), kind="stable")]
+                places = places[np.argsort(-fuse([lexical, vectors[1:] @ vectors[0]]), kind="stable")]
             return tuple(self.passages[i] for i in places[:limit].tolist())
 
     @cached_property

@@ -62,8 +62,7 @@ def closest_relations(
 ) -> list[Way]:
     """Return those relations, each with its direction, that fit a question best, best first."""
     shorts = {kg.profile.short(r): r for r, _ in sides}
-    texts = relation_texts(kg, shorts)
-    named = [(short, texts[short].label) for short in shorts]
+    named = [(short, text.label) for short, text in relation_texts(kg, shorts).items()]
     ranked = rank_relations(question, named, encoder, most, kg=kg)
     place = {shorts[short]: i for i, short in enumerate(ranked)}
     return sorted((s for s in sides if s[0] in place), key=lambda s: place[s[0]])[:most]

@@ -67,9 +67,8 @@ class Select:
             end = node.this
             name = f"{tables.get(end.table, '')}.{end.name}" if isinstance(end, exp.Column) else ""
             options = node.expressions if isinstance(node, exp.In) else [node.args.get("expression")]
-            for text in options:
-                if (column := columns.get(name.lower())) and isinstance(text, exp.Literal) and text.is_string:
-                    texts.append((text.name, column))
+            if column := columns.get(name.lower()):
+                texts += [(t.name, column) for t in options if isinstance(t, exp.Literal) and t.is_string]
         return texts
 
 

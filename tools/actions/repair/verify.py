@@ -114,8 +114,7 @@ def find_fixes(
             the question; without one, letters are compared.
         budget: KG queries that all of this may take.
     """
-    kg = QueryBudget(context.kg, budget)
-    step = _FailedStep(context, kg, feedback, toolset)
+    step = _FailedStep(context, QueryBudget(context.kg, budget), feedback, toolset)
     fixes: list[VerifiedFix] = []
     best: tuple[float, Fix] | None = None
     with suppress(SpentError, QueryFailedError):

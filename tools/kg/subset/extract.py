@@ -264,8 +264,7 @@ def _extract(
         tables.rows("INSERT INTO seen SELECT * FROM frontier")
     tell("labels", 0, None)
     relations = [rdf.safe_iri(p[1:-1]) for (p,) in tables.rows("SELECT DISTINCT p FROM triples")]
-    carriers = {i.n3() for r in relations for i in (r, profile.label_subject(r))}
-    tables.make_column("carriers", "node", carriers)
+    tables.make_column("carriers", "node", {i.n3() for r in relations for i in (r, profile.label_subject(r))})
     tags = ["", *(tag.lower() for tag in spec.languages)]
     languages = " OR ".join(f"{_TAG} = '{tag}' OR {_TAG} LIKE '{tag}-%'" for tag in tags)
     languages = f"({languages})" if tags[1:] else "true"
