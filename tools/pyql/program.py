@@ -207,7 +207,11 @@ class PyQL:
 
     def add_type(self, variable: Node, type: Node) -> PyQL:
         """Keep instances of a type (of its subclasses too, where the profile knows subclasses)."""
-        return self._with(_checked_type(variable, type))
+        if not isinstance(variable, Variable):
+            _refuse("bad_variable", f"add_type needs a variable, not {variable.n3()}", given=variable.n3())
+        if not isinstance(type, IRI):
+            _refuse("bad_type", f"{type.n3()} is not the id of a type", given=type.n3())
+        return self._with(Typed(variable, type))
 
     def add_filter(self, left: Node, operator: str, right: Node, kind: Kind = "") -> PyQL:
         """Compare two values, one of them a bound variable, with one of `OPERATORS`; text in any case."""
@@ -404,8 +408,6 @@ class PyQL:
             match item:
                 case Fact(subject, relation, object):
                     item = checked_fact(subject, relation, object)
-                case Typed(variable, type):
-                    item = _checked_type(variable, type)
                 case Filter(left, operator, right, kind):
                     item = _checked_filter(left, operator, right, kind)
                     compared = item.mentions
@@ -497,14 +499,6 @@ def checked_fact(subject: Node, relation: Node, object: Node) -> Fact:
     if not isinstance(relation, IRI):
         _refuse("bad_relation", f"{relation.n3()} is not the id of a relation", given=relation.n3())
     return Fact(subject, relation, object)
-
-
-def _checked_type(variable: Node, type: Node) -> Typed:
-    if not isinstance(variable, Variable):
-        _refuse("bad_variable", f"add_type needs a variable, not {variable.n3()}", given=variable.n3())
-    if not isinstance(type, IRI):
-        _refuse("bad_type", f"{type.n3()} is not the id of a type", given=type.n3())
-    return Typed(variable, type)
 
 
 def _checked_filter(left: Node, operator: str, right: Node, kind: Kind) -> Filter:
