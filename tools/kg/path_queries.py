@@ -44,13 +44,8 @@ def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, li
     deadline = Deadline(kg._seconds(kg.timeout if kg.is_remote else min(kg.timeout, HERE)))
     paths: dict[Path, None] = {}
     outcome, message = Outcome.ROWS, ""
-    start, end, begins = source, target, list[Path]([()])
     for hops in range(1, min(max_hops, 3) + 1):
-        if hops == 3:
-            for near, far in ((source, target), (target, source)):
-                if (first_hops := _hops_from(kg, near, deadline)) is not None:
-                    start, end, begins = near, far, first_hops
-                    break
+        start, end, begins = _begun(kg, source, target, hops, deadline)
         if not begins:
             break
         first = list(dict.fromkeys(begin[0].far if begin else start for begin in begins))
@@ -77,6 +72,16 @@ def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, li
             outcome, message = result.outcome, result.message
     outcome = Outcome.EMPTY if outcome is Outcome.ROWS and not paths else outcome
     return Paths(outcome, tuple(islice(paths, limit)), message)
+
+
+def _begun(
+    kg: KnowledgeGraph, source: Term, target: Term, hops: int, deadline: Deadline
+) -> tuple[Term, Term, list[Path]]:
+    """From where to where paths of so many hops are looked for, and how they begin: empty, or with a hop."""
+    for near, far in ((source, target), (target, source)) if hops == 3 else ():
+        if (first := _hops_from(kg, near, deadline)) is not None:
+            return near, far, first
+    return source, target, [()]
 
 
 def _hops_from(kg: KnowledgeGraph, node: Term, deadline: Deadline) -> list[Path] | None:
