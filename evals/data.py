@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from platformdirs import user_cache_path
 
 from triplewise.graphs.console import progress_bars
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import Record, json_lines, packaged
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import FORMAT, open_kg, read_manifest
@@ -119,9 +119,7 @@ def catalog() -> Catalog:
 
 
 def graph(name: str) -> Graph:
-    """Return the files of a KG by its name in the catalog. Raises `ConfigurationError` on an unknown one."""
-    if name not in catalog().graphs:
-        raise ConfigurationError.unknown("graph", name, catalog().graphs)
+    """Return the files of a KG by its name in the catalog."""
     return catalog().graphs[name]
 
 
@@ -205,12 +203,9 @@ class LoadedKG(NamedTuple):
 def prepared(graph: Graph, parts: Sequence[str] | None = None) -> LoadedKG:
     """The store of some parts of a graph (all by default), loaded unless it is in the cache unchanged.
 
-    Raises `ConfigurationError` on an unknown part or where another process loads it, `DataError` on a broken
-    file.
+    Raises `ConfigurationError` where another process loads it, `DataError` on a broken file.
     """
     chosen = tuple(parts if parts is not None else graph.facts)
-    if unknown := set(chosen) - set(graph.facts):
-        raise ConfigurationError.unknown(f"part of {graph.name}", unknown.pop(), graph.facts)
     facts = [locate(file) for part in chosen for file in graph.facts[part]]
     labels = [locate(file) for file in graph.labels]
     sums = "".join(f"\0{path.name}\0{checksum(path)}" for path in (*facts, *labels))

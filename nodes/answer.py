@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from langgraph.runtime import Runtime
 
@@ -110,9 +111,7 @@ def answer_of_reading(reading: Reading, state: State, env: Environment, note: st
 def _values_of(query: PyQL, kg: KnowledgeGraph) -> tuple[str, ...]:
     """Return the answer values of a query."""
     result = kg.query(query.sparql(kg.profile))
-    if result.boolean is not None:
-        return (str(result.boolean).lower(),)
-    return tuple(row_texts(kg, result))
+    return tuple(row_texts(kg, result)) if result.boolean is None else (str(result.boolean).lower(),)
 
 
 def _proof_of(query: PyQL, kg: KnowledgeGraph) -> Sequence[Triple]:
@@ -122,12 +121,7 @@ def _proof_of(query: PyQL, kg: KnowledgeGraph) -> Sequence[Triple]:
     return query.prove(kg, answers, PROOF_LIMIT * 4)
 
 
-RelationPath = tuple[tuple[IRI, bool], ...]
-"""The relations of a path, each with whether it is followed from subject to object."""
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(NamedTuple):
     """Facts that lead from `start` to `end`, each with whether it is followed from subject to object."""
 
     start: Term
@@ -181,7 +175,7 @@ def paths_between(
 
 def path_query(paths: Sequence[Path]) -> PyQL | None:
     """Return the query of paths, joined where each start leads to all answers; None without paths."""
-    ends: dict[tuple[Term, RelationPath], set[Term]] = {}
+    ends: dict[tuple[Term, tuple[tuple[IRI, bool], ...]], set[Term]] = {}  # start and relations of a path
     for path in paths:
         relations = tuple((triple.relation, forward) for triple, forward in path.hops)
         ends.setdefault((path.start, relations), set()).add(path.end)

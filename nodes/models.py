@@ -29,7 +29,7 @@ from pydantic import SecretStr
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Usage
 from triplewise.tools.core import errors, secrets
-from triplewise.tools.core.addresses import split_url, whole_url
+from triplewise.tools.core.addresses import split_url, whole_url, without_login
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError, OutOfTimeError
 from triplewise.tools.core.files import packaged
 from triplewise.tools.core.terms import one_line
@@ -140,8 +140,7 @@ class Server:
     @property
     def where(self) -> str:
         """The server as messages name it: by its address, without a password in it."""
-        parts = urlsplit(self.base_url)
-        return f"the model server at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"
+        return f"the model server at {without_login(self.base_url)}"
 
     def client_settings(self, most_bytes: int) -> dict[str, Any]:
         """Return settings for a langchain-openai client that reads at most `most_bytes` of a reply."""
