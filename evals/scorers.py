@@ -15,7 +15,7 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, 
 from inspect_ai.solver import TaskState
 
 from triplewise.evals.solver import Run
-from triplewise.tools.core.overlap import NOTHING, Compare, Overlap, best_overlap, overlap
+from triplewise.tools.core.overlap import NOTHING, Compare, best_overlap, overlap
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.vocabulary import node_texts
@@ -56,40 +56,32 @@ def strict(compare: Compare = "ids", only: Sequence[str] = ()) -> Scorer:
     """F1 of the answer set, Hits@1 and exact match, each per question, macro-averaged; `only` some of them.
 
     Gold answers are the target, or `gold_sets` of the metadata (the best one counts). Values of answers are
-    compared (`ids`; with names by labels and aliases), or their labels as texts (`names`).
+    compared (`ids`; with names by labels and aliases), or their labels as texts (`names`). Where not all are
+    ids, labels and aliases are looked up once and stay with the run: a log is scored anew without the graph.
+    Raises `QueryFailedError` where it does not answer: no score rather than a wrong one.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        figures = (await strict_overlap(state, target, compare))._asdict()
-        return _scored(state.store_as(Run), {name: figures[name] for name in only or figures})
+        run, gold_sets = state.store_as(Run), state.metadata.get("gold_sets") or [list(target)]
+        gold = list(dict.fromkeys(str(value) for one in gold_sets for value in one))
+        answers = run.labels if compare == "names" else run.values
+        given: Mapping[str, Sequence[str]] = state.metadata.get(GOLD_NAMES) or {}
+        names = {str(id_): [str(name) for name in known] for id_, known in given.items()}
+        if run.kg and answers and not overlap(answers, gold, compare, names).exact_match:
+            if run.names is None:
+                run.names = await to_thread.run_sync(_look_up, run, gold, compare)
+            if compare == "names":
+                names = {}
+                for value, label in zip(run.values, run.labels, strict=True):
+                    names.setdefault(label, []).extend(run.names.get(value, ()))
+            else:
+                ids = [text for text in (*run.values, *gold) if text in names or text in run.names]
+                names = {id_: [*names.get(id_, ()), *run.names.get(id_, ())] for id_ in ids}
+        found = NOTHING if run.crashed else best_overlap(answers, gold_sets, compare, names)
+        figures = found._asdict()
+        return _scored(run, {name: figures[name] for name in only or figures})
 
     return score
-
-
-async def strict_overlap(state: TaskState, target: Sequence[str], compare: Compare = "ids") -> Overlap:
-    """How the answers of a question agree with its gold answers; nothing of a question that crashed.
-
-    Where not all are ids, labels and aliases are looked up once and stay with the run: a log is scored anew
-    without the graph. Raises `QueryFailedError` where it does not answer: no score rather than a wrong one.
-    """
-    run, gold_sets = state.store_as(Run), state.metadata.get("gold_sets") or [list(target)]
-    if run.crashed:
-        return NOTHING
-    gold = list(dict.fromkeys(str(value) for one in gold_sets for value in one))
-    answers = run.labels if compare == "names" else run.values
-    given: Mapping[str, Sequence[str]] = state.metadata.get(GOLD_NAMES) or {}
-    names = {str(id_): [str(name) for name in known] for id_, known in given.items()}
-    if run.kg and answers and not overlap(answers, gold, compare, names).exact_match:
-        if run.names is None:
-            run.names = await to_thread.run_sync(_look_up, run, gold, compare)
-        if compare == "names":
-            names = {}
-            for value, label in zip(run.values, run.labels, strict=True):
-                names.setdefault(label, []).extend(run.names.get(value, ()))
-        else:
-            ids = [text for text in (*run.values, *gold) if text in names or text in run.names]
-            names = {id_: [*names.get(id_, ()), *run.names.get(id_, ())] for id_ in ids}
-    return best_overlap(answers, gold_sets, compare, names)
 
 
 def _look_up(run: Run, gold: Collection[str], compare: Compare) -> dict[str, list[str]]:

@@ -7,15 +7,12 @@ from ast import literal_eval
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from triplewise.nodes.state import Answer, State
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
-from triplewise.tools.kg.literals import readable
-
-if TYPE_CHECKING:
-    from triplewise.nodes.state import Answer, State
-    from triplewise.tools.kg.profile import Profile
-    from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg import KnowledgeGraph, Profile, readable
+from triplewise.tools.kg.vocabulary import relation_texts
 
 DOING = {
     "link": "finding the entities",
@@ -44,8 +41,6 @@ def names_of(
     kg: KnowledgeGraph, nodes: Iterable[str] = (), relations: Iterable[str] = (), facts: Sequence[Triple] = ()
 ) -> dict[str, str]:
     """Return the labels of short ids, and of what facts mention, by id; what has no label is its own."""
-    from triplewise.tools.kg.vocabulary import relation_texts
-
     short = kg.profile.short
     ends = (short(n) for t in facts for n in (t.subject, t.object) if isinstance(n, IRI))
     texts = relation_texts(kg, [*relations, *(short(t.relation) for t in facts)])

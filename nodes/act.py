@@ -11,13 +11,14 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import REPLY_CUT, REPLY_EMPTY, Environment, Update, environment
 from triplewise.nodes.hints import opening, prompt_values, turns_of
+from triplewise.nodes.models import Reply
 from triplewise.nodes.plan import is_sure, toolset_of
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.state import State, Step
@@ -29,9 +30,6 @@ from triplewise.tools.kg import Outcome, Profile
 from triplewise.tools.learning.trajectory import conversation
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import scan_arguments
-
-if TYPE_CHECKING:
-    from triplewise.nodes.models import Reply
 
 ParsedReply: TypeAlias = tuple[str, Sequence[Call] | ActionError]
 """The thought of a reply, and its calls or what is wrong with them."""

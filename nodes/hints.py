@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.history import encode
 from triplewise.nodes.plan import shown_readings, toolset_of
+from triplewise.nodes.prompting import Prompt
 from triplewise.nodes.sql import table_lines
 from triplewise.nodes.state import ScoredTriple, State, Step
 from triplewise.tools.actions.explore import CHARACTERS
@@ -37,9 +38,6 @@ from triplewise.tools.pyql.program import PyQL, all_facts
 from triplewise.tools.pyql.text import bare_datatype, read_term
 from triplewise.tools.pyql.words import describe
 from triplewise.tools.retrieval.surroundings import FactTexts, NearbyFact, grouped_lines, topics_of, within
-
-if TYPE_CHECKING:
-    from triplewise.nodes.prompting import Prompt
 
 HINTS, LATER = 2_400, 3  # Most characters of hints in a prompt; divided by `LATER` after the first step
 RIVALS, BEHIND = 3, 0.25  # Most other meanings of a mention, and how far below the best score they may be

@@ -202,8 +202,7 @@ def cut(
     from triplewise.tools.kg.subset.extract import SubsetSpec, extract_subset
 
     spec = SubsetSpec(hops, hub_limit, tuple(language or ()))
-    options: Any = {"memory": memory, "overwrite": overwrite}
-    options["profile"] = profile or "generic"
+    options: Any = {"memory": memory, "overwrite": overwrite, "profile": profile or "generic"}
     with progress_bars() as progress:
         report = extract_subset(seeds, from_, into, spec, progress=progress, **options)
     for source in (s for s in report.sources if s.bad_lines):

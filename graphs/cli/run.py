@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from rich.console import Console
 from rich.padding import Padding
+from rich.status import Status
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
@@ -26,12 +28,7 @@ from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import Term
 from triplewise.tools.extraction.terms import MINTED
 from triplewise.tools.kg import IRI, readable
-
-if TYPE_CHECKING:
-    from langgraph.checkpoint.base import BaseCheckpointSaver
-    from rich.status import Status
-
-    from triplewise.tools.parsing.reading import Reading
+from triplewise.tools.parsing.reading import Reading
 
 RULES, VALUES, PROOF, SHORT_PROOF, NAMES, LENGTH = 3, 30, 20, 6, 8, 400
 """Most rules, answers, facts of a proof (and in short), names, and characters of an observation printed."""
