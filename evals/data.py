@@ -133,9 +133,7 @@ def data_folder() -> Path:
     value = os.environ.get(DATA_VARIABLE, "").strip()
     folder = Path(value).expanduser()
     if not value:
-        raise DataError(
-            f"set {DATA_VARIABLE} to the folder that holds the benchmarks (metaqa/, qald10/, ...)"
-        )
+        raise DataError(f"set {DATA_VARIABLE} to the folder with the benchmarks (metaqa/, qald10/, ...)")
     if not folder.is_dir():
         raise DataError(f"no such folder; {DATA_VARIABLE} names it", folder)
     return folder

@@ -177,9 +177,8 @@ class Reader:
             offered = [
                 Call(c.name, tuple(meant if a == "?value" else a for a in c.arguments)) for c in offered
             ]
-            is_other = (
-                call.name in PYQL.by_name and call != EXECUTE and all(c.name != call.name for c in offered)
-            )
+            names = {EXECUTE.name, *(c.name for c in offered)}
+            is_other = call.name in PYQL.by_name and call.name not in names
             self.plan[place : place + 1] = [*offered, *([call] if is_other else [])]
 
     def _offered(self, call: Call, text: str) -> Calls:

@@ -111,9 +111,8 @@ def _read(path: Path) -> Log:
         questions = pd.DataFrame(map(_row, header.samples or ())).set_index("id", drop=False)
     except (ValueError, LookupError, RuntimeError, OSError, BadZipFile) as error:
         fix = "run its evaluation again with the same arguments, or delete it"
-        raise DataError(
-            f"the log cannot be read ({error}); it was cut off or changed: {fix}", path
-        ) from error
+        why = f"the log cannot be read ({error}); it was cut off or changed"
+        raise DataError(f"{why}: {fix}", path) from error
     # Where only answerable questions are asked, none of them is marked.
     if (about.get("asked") and about.get("answerable") == about["asked"]) or spec.task_args.get("kg_exact"):
         questions["answerable"] = True

@@ -46,11 +46,8 @@ MADE_WEIGHT = 0.3  # what such a question counts for the confidence: they are mo
 ENTITIES = 3  # one in so many questions loses an entity, the others a relation
 MOST_TRIPLES = 50_000  # nothing is taken from larger graphs
 FOLDER = Path(str(files("triplewise.tools.parsing")))  # where weights and confidence are written
-PRIOR: Features = {
-    name: weight
-    for part in packaged("triplewise.evals", "parser_prior.yaml").values()
-    for name, weight in part.items()
-}
+_PARTS: Mapping[str, Features] = packaged("triplewise.evals", "parser_prior.yaml")
+PRIOR: Features = {name: weight for part in _PARTS.values() for name, weight in part.items()}
 """Hand-set weights, where training starts and what it is drawn to."""
 _log = logging.getLogger(__name__)
 

@@ -167,10 +167,8 @@ class ServedGraph:
         source, kg = self.source, self.kg
         if relation is not None and words:
             option = ["--kg", source] if source and source != "demo" else []
-            text = (
-                f'If "{relation.label}", or another of these, is what you call "{words}", let it be called so'
-            )
-            yield Cure.run(text, "name", relation.label, words, *option)
+            called = f'If "{relation.label}", or another of these, is what you call "{words}"'
+            yield Cure.run(f"{called}, let it be called so", "name", relation.label, words, *option)
         elif kg.is_remote and kg.index is None:
             yield Cure.run("Names are found in any spelling once they are indexed", "index", source)
         if source and not state.linked:

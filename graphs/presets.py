@@ -55,7 +55,5 @@ def choose_phases(preset: Preset, swapped: Mapping[str, str | Phase]) -> dict[st
     """Return the callable of every phase. Raises `ConfigurationError` on an unknown phase or variant."""
     for name in swapped.keys() - VARIANTS.keys():
         raise ConfigurationError.unknown("phase", name, VARIANTS)
-    chosen = {**preset.phases, **swapped}
-    return {
-        n: find_part(f"variant of phase {n}", chosen[n], known, callable) for n, known in VARIANTS.items()
-    }
+    given = {**preset.phases, **swapped}
+    return {n: find_part(f"variant of phase {n}", given[n], legal, callable) for n, legal in VARIANTS.items()}

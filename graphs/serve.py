@@ -123,9 +123,8 @@ class Service:
         """Send each phase of a run as it happens, then its trace, and what may be picked if it is unsure."""
         given = await _given(request)
         # An EventSource reads no body of an error: what fails is an event too.
-        return EventSourceResponse(
-            {"event": event, "data": json.dumps(data)} async for event, data in self._events(given)
-        )
+        events = ({"event": name, "data": json.dumps(data)} async for name, data in self._events(given))
+        return EventSourceResponse(events)
 
     async def _query(self, given: Mapping[str, Any]) -> Response:
         sparql = given.get("query")

@@ -90,7 +90,12 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
         triples += [extracted.triple for extracted in state.facts]
         for fact, triple in zip((*trace["proof"], *trace["facts"]), triples, strict=True):
             fact["ids"] = ids(triple)
-    _cut(trace)
+    paths, sums = trace["memory"], accumulate(map(len, trace["memory"]))
+    trace["memory"] = [path for path, length in zip(paths, sums, strict=True) if length <= MOST["memory"]]
+    cut = {name: len(trace.get(name, ())) - most for name, most in MOST.items()}
+    cut["memory"] = sum(map(len, paths)) - sum(map(len, trace["memory"]))
+    trace |= {name: trace[name][:most] for name, most in MOST.items() if name in trace}
+    trace["cut"] = {name: count for name, count in cut.items() if count > 0}
     seen = {"from": list(state.observed), "facts": trace["observation"]}
     trace["observation"] = seen | {"cuts": list(state.observation_cuts)}
     names = {e.id: e.label for e in state.linked}
@@ -98,16 +103,6 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     names |= _labels(state, trace, kg) if kg is not None else {}
     trace["names"] = {id: label for id, label in names.items() if label and label != id}
     return trace
-
-
-def _cut(trace: dict[str, Any]) -> None:
-    """Shorten the lists of a trace, and note as `cut` how much."""
-    paths, sums = trace["memory"], accumulate(map(len, trace["memory"]))
-    trace["memory"] = [path for path, length in zip(paths, sums, strict=True) if length <= MOST["memory"]]
-    cut = {name: len(trace.get(name, ())) - most for name, most in MOST.items()}
-    cut["memory"] = sum(map(len, paths)) - sum(map(len, trace["memory"]))
-    trace |= {name: trace[name][:most] for name, most in MOST.items() if name in trace}
-    trace["cut"] = {name: count for name, count in cut.items() if count > 0}
 
 
 def in_words(observation: str) -> str:

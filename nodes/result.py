@@ -165,10 +165,8 @@ def doubts(reading: Reading, reason: str = "") -> str:
         words, be = ", ".join(map(repr, reading.uncovered)), "is" if len(reading.uncovered) == 1 else "are"
         near = f" (nearest: {', '.join(reading.nearest)})" if reading.nearest else ""
         reasons.append(f"{words} {be} not covered by any relation of this graph{near}")
-    why = (
-        "; ".join(filter(None, reasons))
-        or f"no reading of its words is likely enough to be right (the best: {reading.confidence:.0%})"
-    )
+    unlikely = f"no reading of its words is likely enough to be right (the best: {reading.confidence:.0%})"
+    why = "; ".join(filter(None, reasons)) or unlikely
     return f"{reason}; {why}" if reason else why
 
 

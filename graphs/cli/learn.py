@@ -69,10 +69,10 @@ def learn(
         explored, refined = (f"{name} {done[name]['reward']:.3f}" for name in ("explored", "refined"))
         gain = f"validation F1 {scores[number]} -> {scores[number + 1]}"
         out().print(f"iteration {number + 1}: {explored}, {refined}, {done['kept']} kept, {gain}")
-    file = into / learning.TRAJECTORIES
-    if failed := [t for t in read_trajectories(file) if t.status.startswith("crashed")]:
+    attempts = into / learning.TRAJECTORIES
+    if failed := [t for t in read_trajectories(attempts) if t.status.startswith("crashed")]:
         example = f"e.g. {failed[0].question!r}, {failed[0].status}"
-        say(f"{len(failed)} attempts in {file} failed with an error, {example}", "notice")
+        say(f"{len(failed)} attempts in {attempts} failed with an error, {example}", "notice")
     say(f"{state.stopped}; settings of the best policy: {into / learning.SETTINGS}")
 
 
