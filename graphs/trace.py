@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import accumulate
 from typing import Any
 
 from triplewise.nodes.state import Answer, State
+from triplewise.tools.core.files import packaged
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
 from triplewise.tools.kg import KnowledgeGraph, Profile, readable
 from triplewise.tools.kg.vocabulary import relation_texts
 
-DOING = {
-    "link": "finding the entities",
-    "plan": "planning",
-    "observe": "looking around",
-    "act": "acting",
-    "inspect": "inspecting",
-    "correct": "correcting",
-    "review": "waiting for your word",
-    "choose": "waiting for your word",
-    "reflect": "reflecting",
-    "answer": "collecting the proof",
-}
-"""What each phase does, in words."""
+DOING: Mapping[str, str] = packaged("triplewise.graphs", "phases.yaml")  # what each phase does, in words
 LENGTH = 1_200  # most characters of a step's observation
 MOST = {"answer": 200, "labels": 200, "memory": 60, "rules": 12, "dropped": 12, "facts": 20, "written": 20}
 MOST |= {"iris": 200, "readings": 8, "rows": 40, "proof": 40, "observation": 40}

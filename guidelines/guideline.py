@@ -35,6 +35,7 @@ from jinja2.environment import TemplateExpression
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt
 
 from triplewise.guidelines.language import FIELDS, check_guideline, environment, situation, text_of
+from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError, did_you_mean
 from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
@@ -42,8 +43,6 @@ from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
 Severity = OneOf["error", "note"]
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
-# The package's own.
-TOOLSETS: Final = ("pyql", "explore", "symbolic", "agentbench", "sql", "select", "sparql")
 SHIPPED: Final = (
     *("sql.yaml", "sparql.yaml", "agentbench.yaml", "interpreter.yaml", "interpreter_memory.yaml"),
     *("memory.yaml", "kb_memory.yaml", "kb.yaml", "fallback.yaml"),
