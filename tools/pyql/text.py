@@ -267,10 +267,8 @@ class Reader:
         if (term := read_literal(form) or read_iri(form, self.profile)) is not None:
             return term
         if read_bare(form) is not None:
-            fix = (
-                f'write a typed literal, for example "{form}"^^xsd:integer, or bind a variable with add_fact'
-            )
-            message = f"the bare number {form} is not a node: {fix} and compare it with add_filter"
+            fix = f'write a typed literal, for example "{form}"^^xsd:integer, or bind a variable with'
+            message = f"the bare number {form} is not a node: {fix} add_fact and compare it with add_filter"
             raise ActionError("bare_number_node", message, given=form)
         raise ActionError(code, f"{form!r} is neither an entity id, a literal nor a variable", given=form)
 
