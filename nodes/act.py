@@ -211,9 +211,7 @@ def incomplete(reply: Reply, context: Context) -> ActionError | None:
 def read_values(text: str) -> tuple[str, ...]:
     """Parse an answer of one value per line, or a list in square brackets; () for `unknown`."""
     text = re.sub(r"(?i)^\s*answer\s*:", "", text.strip()).strip()
-    if text.startswith("[") and text.endswith("]"):
-        values = scan_arguments(text[1:-1])[0]
-    else:
-        values = [line.strip(" \t-*•") for line in text.splitlines()]
+    is_list, lines = text.startswith("[") and text.endswith("]"), text.splitlines()
+    values = scan_arguments(text[1:-1])[0] if is_list else [line.strip(" \t-*•") for line in lines]
     values = [v.strip("'\"") for v in values]
     return tuple(v for v in values if v and v.rstrip(".").casefold() != "unknown")

@@ -181,8 +181,7 @@ def answer_of(step: Step | None) -> tuple[tuple[Named, ...], str]:
 
 def conclude(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the result of the last step; nothing in a run whose budget was spent before."""
-    last = answer_of(state.last if state.steps else None)
-    return {"answer": make_answer(state, runtime.context, *last)}
+    return {"answer": make_answer(state, runtime.context, *answer_of(state.last if state.steps else None))}
 
 
 def majority(state: State, keys: Mapping[int, Hashable], what: str) -> tuple[int | None, str]:

@@ -133,9 +133,8 @@ def _size_of(kg: KnowledgeGraph, folder: Path) -> list[tuple[str, str]]:
             rows.append(("checksums", f"none, so damage may go unnoticed; to have them: {again}"))
         return rows
     if isinstance(kg, EndpointKG):
-        names = (
-            f"index of {kg.indexed}" if kg.indexed else f"no index; make one: triplewise kg index {kg.name}"
-        )
+        missing = f"no index; make one: triplewise kg index {kg.name}"
+        names = f"index of {kg.indexed}" if kg.indexed else missing
         return [("triples", "not counted: an endpoint may take minutes to"), ("labels", names)]
     counted = kg.query("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }")
     number = counted.rows[0][0] if counted.outcome.ok and counted.rows else None

@@ -152,9 +152,8 @@ class Report:
         self._known = names_of(self._kg, anchors, relations) | self._known
         lines: dict[str, list[Text]] = {"Plan": [], "Rules": [], "Dropped": []}
         for reading in state.readings:
-            sure = f"{reading.confidence:.0%}" if reading.features else ""
-            source = "; ".join(filter(None, (sure, reading.provenance)))
-            lines["Plan"].append(Text.assemble(reading.text, (f"  [{source}]", QUIET)))
+            sure = f"{reading.confidence:.0%}; " if reading.features else ""
+            lines["Plan"].append(Text.assemble(reading.text, (f"  [{sure}{reading.provenance}]", QUIET)))
         for rule in state.rules:
             figures = f"score {rule.score:.2f}"
             if rule.support:
