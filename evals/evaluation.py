@@ -18,7 +18,6 @@ from urllib.parse import unquote, urlparse
 import yaml
 from inspect_ai import Task, eval_set
 from inspect_ai import log as logs
-from inspect_ai.log import EvalLog
 from inspect_ai.util import store_from_events
 
 from triplewise.evals.baselines import find_system
@@ -105,7 +104,7 @@ def run(
     jobs: int = 1,
     log_dir: Path | str | None = None,
     notify: Callable[[str], None] = lambda line: None,
-) -> EvalLog:
+) -> logs.EvalLog:
     """Run one task to its end and return its log without the questions (`read_eval_log` has them).
 
     One that was killed goes on where it was, of one that ran to its end only what crashed is asked again.
@@ -174,7 +173,7 @@ def code_checksum() -> str:
     return total.hexdigest()
 
 
-def latest_log(folder: Path) -> EvalLog | None:
+def latest_log(folder: Path) -> logs.EvalLog | None:
     """Return the newest log in a folder that can be read, without its questions."""
     found = logs.list_eval_logs(str(folder)) if folder.is_dir() else []
     for info in sorted(found, key=lambda info: info.mtime or 0.0, reverse=True):
@@ -185,7 +184,7 @@ def latest_log(folder: Path) -> EvalLog | None:
     return None
 
 
-def _recover(killed: EvalLog) -> EvalLog:
+def _recover(killed: logs.EvalLog) -> logs.EvalLog:
     """Complete the log of a killed run with what Inspect has on disk, where stores are kept as events."""
     try:
         log = logs.recover_eval_log(killed.location, overwrite=True, cleanup=False)
@@ -200,16 +199,16 @@ def _recover(killed: EvalLog) -> EvalLog:
     return log
 
 
-def _done(log: EvalLog) -> int:
+def _done(log: logs.EvalLog) -> int:
     return sum(not summary.error for summary in logs.read_eval_log_sample_summaries(log.location))
 
 
-def crashes(log: EvalLog) -> list[tuple[str, str]]:
+def crashes(log: logs.EvalLog) -> list[tuple[str, str]]:
     """Return id and error of every question that crashed."""
     summaries = logs.read_eval_log_sample_summaries(log.location)
     return [(str(summary.id), summary.error) for summary in summaries if summary.error]
 
 
-def log_path(log: EvalLog) -> Path:
+def log_path(log: logs.EvalLog) -> Path:
     """Return the file of a log."""
     return Path(unquote(urlparse(log.location).path))

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 from typing import Literal as OneOf
@@ -34,7 +35,7 @@ from jinja2 import Template, TemplateError
 from jinja2.environment import TemplateExpression
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt
 
-from triplewise.guidelines.language import FIELDS, check_guideline, environment, situation, text_of
+from triplewise.guidelines.language import FIELDS, check_guideline, environment, situation
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError, did_you_mean
@@ -253,7 +254,8 @@ def load_guidelines(paths: Sequence[Path | str] = (), *, instead: bool = False) 
 
 @cache
 def _shipped(name: str) -> tuple[Guideline, ...]:
-    return tuple(_read(parse_yaml(text_of(name), f"guidelines/{name}"), is_shipped=True))
+    text = (files("triplewise.guidelines") / name).read_text(encoding="utf-8")
+    return tuple(_read(parse_yaml(text, f"guidelines/{name}"), is_shipped=True))
 
 
 def _read(document: YamlDocument, is_shipped: bool = False) -> list[Guideline]:

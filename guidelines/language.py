@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
-from importlib import resources
 from itertools import chain, pairwise
 from typing import Any, Final
 from typing import Literal as OneOf
@@ -31,11 +30,6 @@ from triplewise.tools.language.text import split_name, tokens
 _VARIABLE = re.compile(r"\?\w+")
 _BARE = ("most", "least", "fewest")  # superlatives without an adjective
 _SIGNATURE, _PARAMETER = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL), re.compile(r"[^\s,][^,]*")
-
-
-def text_of(name: str) -> str:
-    """Return the text of a file of this package."""
-    return resources.files("triplewise.guidelines").joinpath(name).read_text(encoding="utf-8")
 
 
 NAMES: Final[Mapping[str, str]] = packaged("triplewise.guidelines", "names.yaml")
