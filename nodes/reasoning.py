@@ -16,7 +16,7 @@ from triplewise.nodes.hints import nearest_examples
 from triplewise.nodes.plan import rule_service, shown_readings
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.sql import rank_names
-from triplewise.nodes.state import State, Step
+from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import Extraction, ExtractService
 from triplewise.tools.actions.toolset import ActionContext, Call, Ranker, ReasoningMemory
 from triplewise.tools.core.errors import DocumentsUnavailableError
@@ -65,6 +65,16 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     made = [(program, call.text() if call.name else "") for program, call in calls]
     failed = {call for call, step in zip(made, state.steps, strict=True) if step.rolled_back}
     here = {(program, call) for program, call in made if program == state.program}
+    looked_up = dict[str, dict[str, list[str]]]()  # node -> direction -> the relations offered last
+    for feedback in (s.feedback for s in state.standing):
+        if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
+            node = feedback.arguments[0]
+            looked_up[node] = {**looked_up.get(node, {}), **feedback.relations}
+    # Variables (`#1` is a set of AgentBench) that steps bound, without those undone.
+    named = dict.fromkeys(name for step in state.standing for name in step.feedback.values)
+    bound = [name if name.startswith("#") else f"?{name}" for name in named]
+    if any(step.feedback.action == "undo" for step in state.standing):
+        bound = [v for v in bound if v in re.findall(r"\?\w+", state.program)]
     short, in_programs = env.kg.profile.short, _in_programs(state, env)
     observed = [t for seen in state.observation for t in (seen.triple, seen.through) if t is not None]
     # Nodes shown by steps, the observation and the plan, and all candidates of mentions.
@@ -77,8 +87,8 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     relations |= {id for step in state.steps for id in step.feedback.ids.get("search", ())}
     return ReasoningMemory(
         linked={entity.id: entity.label for entity in state.linked},
-        looked_up=_looked_up(state.standing),
-        bound=_bound(state),
+        looked_up=looked_up,
+        bound=tuple(bound),
         seen=frozenset(nodes),
         shown=frozenset((*relations, *in_programs)),
         calls=tuple(call for _, call in made),
@@ -87,25 +97,6 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
         steps=len(state.steps),
         budget=env.context.max_steps or 0,
     )
-
-
-def _bound(state: State) -> tuple[str, ...]:
-    """Return the variables (`#1` is a set of AgentBench) that steps bound, without those undone."""
-    named = dict.fromkeys(name for step in state.standing for name in step.feedback.values)
-    variables = [name if name.startswith("#") else f"?{name}" for name in named]
-    if any(step.feedback.action == "undo" for step in state.standing):
-        variables = [v for v in variables if v in re.findall(r"\?\w+", state.program)]
-    return tuple(variables)
-
-
-def _looked_up(standing: Sequence[Step]) -> dict[str, dict[str, list[str]]]:
-    """Return the nodes that were looked up -> direction -> the relations offered last."""
-    looked_up: dict[str, dict[str, list[str]]] = {}
-    for feedback in (s.feedback for s in standing):
-        if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
-            node = feedback.arguments[0]
-            looked_up[node] = {**looked_up.get(node, {}), **feedback.relations}
-    return looked_up
 
 
 def _in_programs(state: State, env: Environment) -> list[str]:
