@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-_YES_NO = re.compile(r"yes|no|true|false|[01](\.0*)?", re.IGNORECASE)
+_YES_NO = re.compile(r"'?(?:yes|no|true|false|[01](?:\.0*)?)'?", re.IGNORECASE)
 _OF_ROWS = (exp.Star, exp.Columns, exp.Count, exp.Sum, exp.Avg, exp.Window, exp.Exists)
 
 
@@ -43,14 +43,9 @@ class _Lineage:
     def all_read(self, ways: Iterable[exp.Expr | None]) -> bool:
         """Whether each of several ways to a value, NULL apart, comes from the database or says yes or no."""
         given = [way for way in ways if way is not None and not isinstance(way, exp.Null)]
-        words = (exp.Literal, exp.Boolean)
-        read = (
-            self._has_rows
-            if isinstance(way, words) and _YES_NO.fullmatch(str(way.this))
-            else self._is_read(way)
-            for way in given
+        return bool(given) and all(
+            self._is_read(way) or (self._has_rows and _YES_NO.fullmatch(way.sql())) for way in given
         )
-        return bool(given) and all(read)
 
     def _is_read(self, node: exp.Expr) -> bool:
         match node:
