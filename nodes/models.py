@@ -29,7 +29,7 @@ from pydantic import SecretStr
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Usage
 from triplewise.tools.core import errors, secrets
-from triplewise.tools.core.addresses import split_url, whole_url, without_login
+from triplewise.tools.core.addresses import split_url, usable_proxies, whole_url, without_login
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError, OutOfTimeError
 from triplewise.tools.core.files import packaged
 from triplewise.tools.core.terms import one_line
@@ -149,13 +149,14 @@ class Server:
             response.headers.pop("content-encoding", None)  # do not decompress: few bytes can become many
             response.stream = _Limited(response.stream, most_bytes)
 
-        client = httpx.AsyncClient(
-            event_hooks={"response": [limit]},
-            headers={"Accept-Encoding": "identity"},
-            limits=LIMITS,
-            transport=None if getproxies() else _Pools(),  # the client makes its own for proxies
-            follow_redirects=True,
-        )
+        with usable_proxies():
+            client = httpx.AsyncClient(
+                event_hooks={"response": [limit]},
+                headers={"Accept-Encoding": "identity"},
+                limits=LIMITS,
+                transport=None if getproxies() else _Pools(),  # the client makes its own for proxies
+                follow_redirects=True,
+            )
         own = {name: getattr(self, name) for name in ("model", "base_url", "timeout", "max_retries")}
         return {**own, "api_key": SecretStr(self.api_key), "http_async_client": client}
 

@@ -23,9 +23,11 @@ def main() -> None:
         signal.signal(signal.SIGINT, interrupt)
     from triplewise.graphs.cli import app
 
-    signal.signal(signal.SIGINT, handler)
     try:
+        signal.signal(signal.SIGINT, handler)
         app.main()
+    except KeyboardInterrupt:  # before a command has begun
+        interrupt()
     finally:
         if is_minded:
             signal.signal(signal.SIGINT, interrupt)

@@ -53,6 +53,11 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [pipe]
 
 
+def test_a_reader_that_has_seen_enough_is_no_error_of_a_file(tmp_path: Path) -> None:
+    with pytest.raises(BrokenPipeError), files.writing(tmp_path):
+        raise BrokenPipeError
+
+
 def test_a_link_to_itself_is_an_error_that_names_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -315,6 +315,21 @@ main()
     assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
 
 
+def test_ctrl_c_before_a_command_begins_is_one_line() -> None:
+    code = """
+import typer.main
+from triplewise.graphs.cli import main
+
+def interrupted(_):
+    raise KeyboardInterrupt
+
+typer.main.get_command = interrupted
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
 def test_kg_load_info_profile_and_ask(cli: Cli, films: Path, tmp_path: Path) -> None:
     folder, shape = tmp_path / "films", tmp_path / "shape.yaml"
     loaded = cli("kg", "load", str(films), "--into", str(folder))

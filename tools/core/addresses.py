@@ -9,6 +9,7 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
@@ -76,6 +77,18 @@ def whole_url(shown: str) -> str:
     if shown not in _whole and re.search(r"://[^/?#\s]*:\*\*\*@|=\*\*\*(&|$)", shown):
         raise ConfigurationError(f"the password or key in {shown} is kept nowhere; give the whole URL again")
     return _whole.get(shown, shown)
+
+
+@contextmanager
+def usable_proxies() -> Iterator[None]:
+    """Make proxies of the environment that no client can use a `ConfigurationError`."""
+    import httpx
+
+    try:
+        yield
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        names = ", ".join(name for name in os.environ if name.lower().endswith("_proxy"))
+        raise ConfigurationError(f"no proxy can be what {names} say ({error}); unset or mend them") from error
 
 
 def without_login(url: str) -> str:

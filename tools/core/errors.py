@@ -61,7 +61,8 @@ class DataError(UserError):
 
     def __init__(self, message: str, path: Path | str | None = None, line: int | None = None) -> None:
         self.path, self.line, self.reason = path, line, message
-        where = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
+        shown = str(path)[:4096]  # no path is longer
+        where = "" if path is None else f"{shown}:{line}: " if line else f"{shown}: "
         super().__init__(f"{where}{message}")
 
 

@@ -290,7 +290,7 @@ def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
     """Write a text as a whole; see `whole_file`."""
     with whole_file(path, private=private) as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="replace"))
 
 
 def write_json(path: Path, value: Any, indent: int | None = None) -> None:
@@ -303,6 +303,8 @@ def writing(path: Path) -> Iterator[None]:
     """Turn what goes wrong in writing, an OSError, into a `DataError` that names the path."""
     try:
         yield
+    except BrokenPipeError:  # whoever read it has seen enough
+        raise
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror or error}", path) from error
 

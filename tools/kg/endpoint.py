@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, urlunsplit
 
 import httpx
 
-from triplewise.tools.core.addresses import LOOPBACK, login_headers, split_url, without_login
+from triplewise.tools.core.addresses import LOOPBACK, login_headers, split_url, usable_proxies, without_login
 from triplewise.tools.core.terms import Term, whole_number
 from triplewise.tools.kg.dialects import Engine, engine_of
 from triplewise.tools.kg.engine import ReadQuery, Workers, read_query, tokenize
@@ -204,7 +204,8 @@ class EndpointKG(KnowledgeGraph):
         key = os.getpid(), self.connections
         if (client := self._clients.get(key)) is None:
             limits = httpx.Limits(max_connections=self.connections)
-            client = self._clients.setdefault(key, httpx.Client(limits=limits))
+            with usable_proxies():
+                client = self._clients.setdefault(key, httpx.Client(limits=limits))
         for _ in range(REDIRECTS):
             request.extensions["timeout"] = httpx.Timeout(seconds).as_dict()
             response, body = client.send(request, stream=True), bytearray()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 from typing import Literal as OneOf
@@ -74,7 +75,7 @@ def load_kg(
     """
     given = list[Path]()
     for path in map(Path, sources):
-        if not (files := rdf.rdf_files(path) if path.is_dir() else [path]):
+        if not (files := rdf.rdf_files(path) if isdir(path) else [path]):
             raise DataError(f"a folder without RDF files ({' '.join(rdf.FORMATS)})", path)
         given += files
     for path in given:

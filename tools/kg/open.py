@@ -154,7 +154,11 @@ def _cached(identity: str, kind: str = "homes") -> Path:
     """The folder in the user's cache for what is worked out about a KG."""
     from platformdirs import user_cache_path
 
-    return user_cache_path("triplewise") / kind / hashlib.sha256(identity.encode()).hexdigest()[:20]
+    return (
+        user_cache_path("triplewise")
+        / kind
+        / hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:20]
+    )
 
 
 def _open(source: str | Path, profile: ProfileSource, deadline: Deadline | None) -> KnowledgeGraph:

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from os.path import exists
 from pathlib import Path
 from typing import Any, cast
 from typing import Literal as OneOf
@@ -312,7 +313,7 @@ def store_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Itera
 
 def check_format(path: Path) -> None:
     """Raise DataError unless the path is a file of a known format."""
-    if not path.exists():
+    if not exists(path):
         if path.parts[:1] in (("http:",), ("https:",)):
             raise DataError("a URL cannot be loaded: download the file first, or query it with --kg URL")
         raise DataError("no such file", path)

@@ -143,7 +143,7 @@ def default_path(kg: str) -> Path:
     identity, path = graph_key(kg), Path(kg).expanduser()
     name = path.name if path.exists() else identity
     words = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40] or "kg"
-    mark = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    mark = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:12]
     return user_data_path("triplewise") / "facts" / f"{words}-{mark}.sqlite"
 
 

@@ -95,7 +95,7 @@ def _places(source: str, kg: KnowledgeGraph) -> list[Path]:
     path = Path(source).expanduser()
     files = [path / MANIFEST] if is_store(path) else graph_files(path) if path.exists() else []
     identity = f"{graph_key(source)} {kg.profile.name} {_versions(files)}"
-    name = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    name = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
     return [cache / s.FOLDER / f"{name}-v{FORMAT}.jsonl" for cache in kg.cache_dirs]
 
 

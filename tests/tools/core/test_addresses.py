@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.core.addresses import login_headers, split_url
+from triplewise.tools.core.addresses import login_headers, split_url, usable_proxies
 from triplewise.tools.core.errors import ConfigurationError
 
 
@@ -24,6 +25,15 @@ def test_an_impossible_url_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         split_url(url)
     assert ":pw@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("proxy", ["ftp://x", "http://[::1"])
+def test_a_proxy_that_no_client_can_use_is_the_users_to_mend(
+    proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    with pytest.raises(ConfigurationError, match="HTTP_PROXY"), usable_proxies():
+        httpx.Client()
 
 
 @pytest.mark.parametrize("token", ["t\u00f6k-12345", "tok\nInjected: 12345"])

@@ -288,6 +288,22 @@ def test_a_changed_byte_is_noticed(loaded: Path, tmp_path: Path, name: str) -> N
     assert str(damaged) in str(error.value)
 
 
+def test_a_name_too_long_for_a_path_is_shown_in_part(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as error:
+        load_kg(["http://127.0.0.1/" + "x" * 50_000], tmp_path / "kg")
+    assert len(str(error.value)) < 5_000
+
+
+def test_a_file_name_that_is_not_utf_8_is_one_like_others(tmp_path: Path) -> None:
+    (folder := tmp_path / "rdf").mkdir()
+    try:
+        write(Path(os.fsdecode(bytes(folder) + b"/x\xfe.nt")), NT)
+    except OSError:
+        pytest.skip("the file system takes no such name")
+    assert count(load_kg([folder], tmp_path / "kg").path) == 50
+    assert open_kg(folder).query("ASK { ?s ?p ?o }").boolean
+
+
 def test_checksums_are_compared_once(loaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read_manifest(loaded)
     monkeypatch.setattr(opening, "sha256", lambda path: pytest.fail(f"{path} is read again"))
