@@ -215,6 +215,7 @@ def test_what_a_model_selects_is_run(db: str, text: str, answers: tuple[str, ...
         ("SELECT UPPER('alien') FROM film WHERE year > 1990", "bad_sql"),
         ("SELECT title, 'Alien' FROM film", "bad_sql"),
         ("SELECT COUNT(*) FROM (SELECT 1)", "bad_sql"),
+        ("SELECT FIRST_VALUE('Alien') OVER (ORDER BY year) FROM film", "bad_sql"),
         ("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT SUM(n) FROM t", "bad_sql"),
     ],
 )

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 _YES_NO = re.compile(r"'?(?:yes|no|true|false|[01](?:\.0*)?)'?", re.IGNORECASE)
-_OF_ROWS = (exp.Star, exp.Columns, exp.Count, exp.Sum, exp.Avg, exp.Window, exp.Exists)
+_OF_ROWS = (exp.Star, exp.Columns, exp.Count, exp.Sum, exp.Avg, exp.Exists)
 
 
 def own_value(tree: exp.Query) -> exp.Expr | None:
@@ -51,6 +51,9 @@ class _Lineage:
         match node:
             case exp.Column():
                 return self._is_column_read(node)
+            case exp.Window():  # of a rank, which holds nothing, the order decides
+                held = list(node.this.iter_expressions())
+                return self._is_read(node.this) or not held
             case exp.Subquery():
                 return all(map(self.all_read, _columns(node)))
             case exp.Case():
