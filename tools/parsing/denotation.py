@@ -85,7 +85,10 @@ def _members(query: q.Set, index: GraphIndex) -> frozenset[int]:
 
 
 def values_at(nodes: AbstractSet[int], path: q.Path, index: GraphIndex) -> dict[int, tuple[float, ...]]:
-    """The numbers or dates that nodes have at the end of a path, smallest first, where they have any."""
+    """The numbers or dates that nodes have at the end of a path, smallest first, where they have any; those
+    that literals are, of a path without steps."""
+    if not path:
+        return {x: (index.value[x],) for x in nodes if x in index.value}
     *before, last = path
     table = index.values(last)
     if before:

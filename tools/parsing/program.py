@@ -377,7 +377,8 @@ class _Writer:
             self._compare(self.measured(of, path, target), comparison, value)
             return
         kind = self.kind(path)
-        relation, direction = value.path[-1] if isinstance(value, q.Image) else (-1, -1)
+        image = value.of if isinstance(value, q.Extremal) and not value.path else value
+        relation, direction = image.path[-1] if isinstance(image, q.Image) else (-1, -1)
         if direction < 0 or self.index.rels[relation].dtype != self.index.rels[path[-1][0]].dtype:
             raise ActionError("bad_comparison", "values of different kinds are not compared")
         named_first = names_node(value) and not names_node(of)
@@ -398,7 +399,8 @@ class _Writer:
         if rank > RANKS:
             raise ActionError("bad_number", f"rank {rank} is not written as superlatives")
         above = self._extreme(of, path, sign, rank - 1, self.fresh(self.name(of))) if rank > 1 else None
-        value, kind = self.measured(of, path, target), self.kind(path)
+        value = self.measured(of, path, target)
+        kind = self.kind(path or ((self.relations[value], 1),))
         if above is not None:
             self.program = self.program.add_filter(value, "<" if sign > 0 else ">", above, kind)
         self._best(value, sign, kind)

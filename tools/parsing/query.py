@@ -100,7 +100,10 @@ class Minus(Tree):
 
 @dataclass(frozen=True, slots=True)
 class Extremal(Tree):
-    """The members with the largest or smallest of all their values of a numeric path. Ties are kept."""
+    """The members with the largest or smallest of all their values of a numeric path. Ties are kept.
+
+    Without a path, the largest or smallest of a set of literals.
+    """
 
     of: Set
     path: Path
