@@ -22,6 +22,7 @@ LISTED: Mapping[str, tuple[OperatorName, int, Comparison | None]] = {
     "commonest": ("commonest", 1, None), "rarest": ("commonest", -1, None),
 }  # fmt: skip
 NOT_FIRST = frozenset({"or", "and", "same"})  # They join what is before and behind them
+DATE_FIT = 0.5  # how well any date goes with "newest", at least
 THAN = 4  # Words that may stand between "more" and "than"
 
 
@@ -111,15 +112,17 @@ def quantities_of(
         return nothing, frozenset(), frozenset()
     like, opposites = vocabulary.relations_like(quantities), adjective.opposites if adjective else ()
     others = vocabulary.certainly_other(quantities + opposites)
-    if not opposites:
-        return like, frozenset(), others
-    unlike = vocabulary.relations_like(opposites)
-    relations = question.index.rels
-    turned = {r.i for r in relations if {*r.names[0].split()} & {*opposites}}
-    turned.update(np.flatnonzero(unlike > like).tolist())
-    if "date" in quantities:  # a date is none of the opposites, whatever it is called ("first lit")
-        turned -= {r.i for r in relations if r.dtype == "date"}
-    return np.maximum(like, unlike), frozenset(turned), others
+    turned, relations = frozenset[int](), question.index.rels
+    if opposites:
+        unlike = vocabulary.relations_like(opposites)
+        turned = frozenset(np.flatnonzero(unlike > like).tolist())
+        turned |= {r.i for r in relations if {*r.names[0].split()} & {*opposites}}
+        like = np.maximum(like, unlike)
+    if "date" in quantities:  # any date is one, whatever it is called ("first lit"), and none is the opposite
+        dates = [r.i for r in relations if r.dtype == "date"]
+        turned, like = turned.difference(dates), like.copy()
+        like[dates] = np.maximum(like[dates], DATE_FIT)
+    return like, turned, others
 
 
 def _nothing(question: Question) -> Similarity:
