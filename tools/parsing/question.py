@@ -116,13 +116,15 @@ class Question:
 
         It has the same first letter, and at most one letter in five differs.
         """
-        word = singular(self.folded[i])
-        if len(word) < LEAST_LETTERS:
-            return None
         words = self.vocabulary.words_by_letter if classes_only else self.vocabulary.names_by_letter
-        limit = max(len(word) // 5, 1)
-        found = process.extractOne(word, words.get(word[0], ()), scorer=OSA.distance, score_cutoff=limit)
-        return None if found is None else str(found[0])
+        for word in dict.fromkeys((singular(self.folded[i]), self.folded[i])):
+            limit, known = (
+                max(len(word) // 5, 1),
+                words.get(word[0], ()) if len(word) >= LEAST_LETTERS else (),
+            )
+            if found := process.extractOne(word, known, scorer=OSA.distance, score_cutoff=limit):
+                return str(found[0])
+        return None
 
     def is_owned(self, part: Derivation) -> bool:
         """Whether a word has an owner, and so is a relation rather: "directors of X", "whose directors"."""
