@@ -45,6 +45,8 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "loose_sets": (LESS, "exists range members"),
     "no_evidence": (LESS, "no_evidence"),
     "against": (LESS, "ask_against"),
+    "operators": (LESS, "skip_op"),
+    "booleans_in_part": (LESS, "boolean_part"),
     "same_kind": (MORE, "who_sim where_sim when_date chain_end"),
     "chain": (EITHER, "chain"),
     "chain_own": (MORE, "chain_own"),
