@@ -117,3 +117,14 @@ def test_times_of_day_compare_with_a_plain_text(graph: Path, operator: str, expe
         graph, "Which elements?", "add_fact(?e, melted, ?time)", filtered, "set_answer(?e)", "execute()"
     )
     assert run.state.last.feedback.answers == (expected,)
+
+
+def test_a_stray_date_among_numbers_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "elements.ttl"
+    stray = ':Tin p:density "8126-01-01"^^xsd:date . :Zinc p:density 7.14 .\n'
+    file.write_text(TURTLE + stray, encoding="utf-8")
+    densities = "add_fact(?e, density, ?d)"
+    run = asked(file, DENSER, densities, "add_filter(?d, <, 9000)", "add_max(?d)", "execute(?d)")
+    assert run.state.last.feedback.answers == ("13.534",)
+    run = asked(file, DENSER, densities, "add_aggregate(sum, ?d, ?n)", "execute(?n)")
+    assert run.state.last.feedback.answers == ("39.848",)

@@ -59,7 +59,7 @@ def _fitted(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Clause) -> Any:
         case pyql.Aggregate(function="sum" | "average", of=of, kind=""):
             values = sample(kg, clauses, (of,))
             traits = {_trait(v) for v in values if isinstance(v, Literal)}
-            if traits & _DATES:
+            if traits & _DATES and kind_of(values) != "number":
                 message = f"{of.n3()} holds dates, which are not numbers"
                 raise ActionError("bad_comparison", message, given=of.n3())
             if values and not {"number", "digits"} & traits:
@@ -148,10 +148,11 @@ def describe_values(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Filter) 
 
 
 def kind_of(values: Iterable[Term]) -> pyql.Kind:
-    """Return how to compare values that are all to be compared with each other."""
+    """Return how to compare values that are all to be compared with each other: as most of them are."""
     traits = [_trait(v) for v in values if isinstance(v, Literal)]
-    if dates := _DATES.intersection(traits):
-        return "" if len(set(traits)) == 1 and dates <= _COMPARABLE else "date"
+    dates = [t for t in traits if t in _DATES]
+    if dates and 2 * len(dates) >= len(traits):
+        return "" if len(set(traits)) == 1 and _COMPARABLE.issuperset(dates) else "date"
     if set(traits) <= {"number"}:
         return ""
     digits = sum(t in ("digits", "number") for t in traits)
