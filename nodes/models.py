@@ -10,9 +10,10 @@ import asyncio
 import json
 import os
 import re
+import socket
 import threading
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import cycle
@@ -367,10 +368,27 @@ def open_embeddings(own: Context) -> OpenAIEncoder:
 _STARTING = threading.Lock()
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """An event loop that looks names up in threads which no exit waits for: a name server may never answer."""
+
+    async def getaddrinfo(self, *address: Any, **settings: Any) -> Any:
+        found: Future[Any] = Future()
+
+        def look_up() -> None:
+            try:
+                found.set_result(socket.getaddrinfo(*address, **settings))
+            except Exception as error:  # raised where it is waited for
+                found.set_exception(error)
+
+        found.set_running_or_notify_cancel()
+        threading.Thread(target=look_up, name="triplewise-names", daemon=True).start()
+        return await asyncio.wrap_future(found, loop=self)
+
+
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
     """Return the event loop of all calls, running in a background thread."""
-    loop = asyncio.new_event_loop()
+    loop = _Loop()
     threading.Thread(target=loop.run_forever, name="triplewise-models", daemon=True).start()
     return loop
 
