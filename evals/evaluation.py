@@ -16,8 +16,7 @@ from typing import Any, cast
 from urllib.parse import unquote, urlparse
 
 import yaml
-from inspect_ai import Task, eval_set
-from inspect_ai import log as logs
+from inspect_ai import Task, eval_set, log as logs
 from inspect_ai.util import store_from_events
 
 from triplewise.evals.baselines import find_system

@@ -8,8 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
-from typing import Literal as OneOf
+from typing import Any, Literal as OneOf, TypeAlias
 
 from pydantic import BaseModel, Field
 

@@ -31,8 +31,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from triplewise.graphs.around import ServedGraph as ServedGraph
-from triplewise.graphs.around import name_relation
+from triplewise.graphs.around import ServedGraph as ServedGraph, name_relation
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import csv_text
 from triplewise.graphs.examples import example_questions

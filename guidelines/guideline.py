@@ -28,8 +28,7 @@ from difflib import get_close_matches
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
-from typing import Literal as OneOf
+from typing import Annotated, Any, Final, Literal as OneOf, get_args
 
 from jinja2 import Template, TemplateError
 from jinja2.environment import TemplateExpression

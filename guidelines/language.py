@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from itertools import chain, pairwise
-from typing import Any, Final
-from typing import Literal as OneOf
+from typing import Any, Final, Literal as OneOf
 from urllib.parse import unquote
 
 from jinja2 import ChainableUndefined, DictLoader, Environment, TemplateSyntaxError, meta, nodes, pass_context

@@ -13,8 +13,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import State, fresh_state
 from triplewise.tools.core.errors import ConfigurationError, QuestionError
-from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.linking.linker import link as link_mentions
+from triplewise.tools.linking.linker import LinkedEntity, link as link_mentions
 from triplewise.tools.parsing.statements import slot_of
 
 LONGEST, LONGEST_WORD = 2_000, 200  # Characters of a question, and of a word in it

@@ -369,7 +369,7 @@ _STARTING = threading.Lock()
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """An event loop that looks names up in threads which no exit waits for: a name server may never answer."""
+    """An event loop that looks names up in threads no exit waits for: a name server may never answer."""
 
     async def getaddrinfo(self, *address: Any, **settings: Any) -> Any:
         found: Future[Any] = Future()
@@ -377,7 +377,7 @@ class _Loop(asyncio.SelectorEventLoop):
         def look_up() -> None:
             try:
                 found.set_result(socket.getaddrinfo(*address, **settings))
-            except Exception as error:  # raised where it is waited for
+            except Exception as error:  # noqa: BLE001 - raised where it is waited for
                 found.set_exception(error)
 
         found.set_running_or_notify_cancel()

@@ -15,17 +15,12 @@ TYPE_CHECKING = False  # that of `typing`, whose import takes long: Ctrl-C would
 if TYPE_CHECKING:  # for type checkers and editors, which do not run this
     from typing import Any
 
-    from triplewise.graphs.api import aask as aask
-    from triplewise.graphs.api import ask as ask
-    from triplewise.graphs.api import ask_many as ask_many
-    from triplewise.graphs.api import stream as stream
+    from triplewise.graphs.api import aask as aask, ask as ask, ask_many as ask_many, stream as stream
     from triplewise.graphs.assistant_tools import tools_for as tools_for
-    from triplewise.graphs.build import build_graph as build_graph
-    from triplewise.graphs.build import serializer as serializer
+    from triplewise.graphs.build import build_graph as build_graph, serializer as serializer
     from triplewise.graphs.presets import PRESETS as PRESETS
     from triplewise.nodes.context import Context as Context
-    from triplewise.nodes.state import Answer as Answer
-    from triplewise.nodes.state import State as State
+    from triplewise.nodes.state import Answer as Answer, State as State
     from triplewise.tools.kg.open import open_kg as open_kg
 
     __version__: str

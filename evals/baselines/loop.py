@@ -29,8 +29,7 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import XSD, Term
 from triplewise.tools.extraction.terms import literal
 from triplewise.tools.kg.vocabulary import node_labels
-from triplewise.tools.linking.linker import link as link_mentions
-from triplewise.tools.linking.linker import without_brackets
+from triplewise.tools.linking.linker import link as link_mentions, without_brackets
 from triplewise.tools.parsing.statements import decides, form_of, slot_of
 
 MOST = 200  # answers read from one reply, and characters of a name that is linked

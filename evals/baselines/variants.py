@@ -14,9 +14,7 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines import loop
-from triplewise.nodes import act as acting
-from triplewise.nodes import answer as answering
-from triplewise.nodes import plan as planning
+from triplewise.nodes import act as acting, answer as answering, plan as planning
 from triplewise.nodes.answer import find_paths
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment

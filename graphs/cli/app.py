@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 import typer
 
-from triplewise.graphs.cli import ask, chat, facts, guidelines, kg, learn, plan, query, serve
-from triplewise.graphs.cli import options as o
+from triplewise.graphs.cli import ask, chat, facts, guidelines, kg, learn, options as o, plan, query, serve
 from triplewise.graphs.console import EXIT_CODES, out, pairs, relax_collector, run_command
 from triplewise.tools.core.errors import ConfigurationError
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from triplewise.graphs.commands import argument as argument
-from triplewise.graphs.commands import command as command
-from triplewise.graphs.commands import flag as flag
-from triplewise.graphs.commands import option as option
+from triplewise.graphs.commands import (
+    argument as argument,
+    command as command,
+    flag as flag,
+    option as option,
+)
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:

@@ -13,16 +13,14 @@ from tempfile import TemporaryDirectory
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs.cli.app import run
 from triplewise.graphs.console import echo, escape_controls, out
 from triplewise.tools.actions.sql import table_line
 from triplewise.tools.actions.terms import names
-from triplewise.tools.core.terms import CONTROLS, IRI, Literal, one_line
-from triplewise.tools.core.terms import text as literal
+from triplewise.tools.core.terms import CONTROLS, IRI, Literal, one_line, text as literal
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import load_profile

@@ -13,8 +13,7 @@ from typing import Any
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.support.openai_server import OpenAIServer
 from tests.support.opened import close_all

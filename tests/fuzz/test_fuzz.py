@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, cast
 import pyoxigraph as ox
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.support.calls import parse_call
 from triplewise.tools.actions import DATABASE_TOOLSETS, TOOLSETS, parse_reply

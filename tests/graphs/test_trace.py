@@ -6,8 +6,7 @@ import json
 from dataclasses import replace
 from functools import lru_cache
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from triplewise.graphs import Context, State, build_graph
 from triplewise.graphs.trace import MOST, trace_of

@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from triplewise.guidelines import Guidelines, load_guidelines
 from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory

@@ -6,8 +6,13 @@ import re
 
 import pytest
 
-from triplewise.guidelines.language import asking_words, environment, extreme_of, situation
-from triplewise.guidelines.language import wanted_kind as wanted
+from triplewise.guidelines.language import (
+    asking_words,
+    environment,
+    extreme_of,
+    situation,
+    wanted_kind as wanted,
+)
 from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
 
 

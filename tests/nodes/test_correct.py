@@ -16,8 +16,7 @@ from tests.support.states import after
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.correct import VARIANTS, verified_fixes
 from triplewise.nodes.environment import Environment, environment
-from triplewise.nodes.inspect import eraser as inspect_step
-from triplewise.nodes.inspect import unchecked
+from triplewise.nodes.inspect import eraser as inspect_step, unchecked
 from triplewise.nodes.reasoning import action_context, reasoning_memory
 from triplewise.nodes.state import Step, Verdict
 from triplewise.tools.actions.toolset import Feedback

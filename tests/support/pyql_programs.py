@@ -12,8 +12,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from hypothesis import assume
-from hypothesis import strategies as st
+from hypothesis import assume, strategies as st
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable, text

@@ -14,8 +14,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal as OneOf
-from typing import NamedTuple, TypeVar
+from typing import Literal as OneOf, NamedTuple, TypeVar
 
 T = TypeVar("T")
 

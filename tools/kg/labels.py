@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-from typing import Literal as OneOf
+from typing import TYPE_CHECKING, Any, Literal as OneOf, NamedTuple, TypeAlias
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.names import MOST_WORDS, Span, normalise, spans

@@ -15,15 +15,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os.path import isdir
 from pathlib import Path
-from typing import Any
-from typing import Literal as OneOf
+from typing import Any, Literal as OneOf
 
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import exclusive, write_json, writing
-from triplewise.tools.kg import open as opening
-from triplewise.tools.kg import rdf
+from triplewise.tools.kg import open as opening, rdf
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import build_label_index
 from triplewise.tools.kg.open import MANIFEST, PROFILE, STORE, is_store

@@ -16,8 +16,7 @@ from functools import cache, cached_property, lru_cache
 from importlib import resources
 from os.path import isfile
 from pathlib import Path
-from typing import Any, ClassVar
-from typing import Literal as OneOf
+from typing import Any, ClassVar, Literal as OneOf
 from urllib.parse import quote, unquote
 
 from triplewise.tools.core.errors import ConfigurationError, DataError

@@ -15,14 +15,12 @@ from itertools import islice
 from operator import call
 from pathlib import Path as FilePath
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
-from typing import Literal as OneOf
+from typing import TYPE_CHECKING, Any, Literal as OneOf, Self, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable, one_line, text
-from triplewise.tools.kg.engine import Deadline as Deadline
-from triplewise.tools.kg.engine import ReadQuery, Refused, read_query
+from triplewise.tools.kg.engine import Deadline as Deadline, ReadQuery, Refused, read_query
 
 if TYPE_CHECKING:
     from triplewise.tools.core.facts import ExtractedFact

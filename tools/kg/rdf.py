@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from os.path import exists
 from pathlib import Path
-from typing import Any, cast
-from typing import Literal as OneOf
+from typing import Any, Literal as OneOf, cast
 
 import pyoxigraph as ox
 

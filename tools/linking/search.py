@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal as OneOf
-from typing import NamedTuple
+from typing import Literal as OneOf, NamedTuple
 
 import numpy as np
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping, Set as AbstractSet
 from typing import TypeAlias
 
 from triplewise.tools.parsing import query as q

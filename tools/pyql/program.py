@@ -13,8 +13,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import date
 from functools import cached_property
 from itertools import chain, count
-from typing import Literal as OneOf
-from typing import NoReturn, TypeAlias, get_args
+from typing import Literal as OneOf, NoReturn, TypeAlias, get_args
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable, text

@@ -12,8 +12,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Node, Term, Triple, Variable
-from triplewise.tools.core.terms import text as string
+from triplewise.tools.core.terms import (
+    IRI,
+    RDF,
+    RDFS,
+    XSD,
+    Literal,
+    Node,
+    Term,
+    Triple,
+    Variable,
+    text as string,
+)
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Result
 from triplewise.tools.pyql import program as pyql

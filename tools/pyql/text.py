@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
-from triplewise.tools.core.terms import text as string
+from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable, text as string
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql import program as pyql
 from triplewise.tools.pyql.program import OPERATORS, TEMPORAL, PyQL

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.support.agentbench_gold import MadeUp, gold, play, records
 from tests.support.calls import parse_call

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.support.calls import parse_call
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, Toolset, explore

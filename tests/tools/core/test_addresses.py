@@ -6,8 +6,7 @@ from contextlib import suppress
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from triplewise.tools.core.addresses import login_headers, split_url, usable_proxies
 from triplewise.tools.core.errors import ConfigurationError

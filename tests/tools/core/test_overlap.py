@@ -8,8 +8,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from triplewise.tools.core.overlap import best_overlap, overlap, read_value
 

@@ -10,8 +10,7 @@ from html import escape
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from triplewise.tools.core import secrets
 from triplewise.tools.core.addresses import hide_secrets

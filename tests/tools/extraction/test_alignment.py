@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.support.cinema import iri, write_cinema
 from triplewise.tools.core.facts import ExtractedFact, Passage, RawTriple

@@ -6,8 +6,7 @@ import threading
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from triplewise.tools.core.terms import text
 from triplewise.tools.kg.engine import Refused, Workers, read_query

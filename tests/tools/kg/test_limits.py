@@ -12,8 +12,7 @@ from typing import Any
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from triplewise.tools.core import files
 from triplewise.tools.core.errors import DataError

@@ -16,8 +16,7 @@ import zstandard
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import LONGEST_LINE
 from triplewise.tools.core.terms import IRI, RDFS
-from triplewise.tools.kg import open as opening
-from triplewise.tools.kg import open_kg
+from triplewise.tools.kg import open as opening, open_kg
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import read_manifest
 

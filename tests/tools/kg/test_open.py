@@ -7,8 +7,7 @@ import pytest
 
 from tests.support.opened import close_all
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.kg import IRI, KnowledgeGraph, open_kg
-from triplewise.tools.kg import open as opening
+from triplewise.tools.kg import IRI, KnowledgeGraph, open as opening, open_kg
 from triplewise.tools.kg.infer import endpoint_profile, infer_profile
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.local import LocalKG

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyoxigraph as ox
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from triplewise.tools.core.terms import IRI, Term, Triple, text
 from triplewise.tools.kg.local import LocalKG

@@ -2,8 +2,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.terms import IRI, text

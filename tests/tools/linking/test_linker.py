@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg

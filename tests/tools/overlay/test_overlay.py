@@ -8,8 +8,7 @@ from random import Random
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from tests.support.pyql_programs import ENTITIES, EX, RELATIONS, TYPES, graph_of, programs
 from tests.support.virtuoso import Virtuoso

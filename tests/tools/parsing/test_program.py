@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Triple, text

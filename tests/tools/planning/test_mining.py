@@ -6,8 +6,7 @@ from itertools import product
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from triplewise.tools.core.rules import Atom, Path
 from triplewise.tools.kg.local import LocalKG

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pyoxigraph as ox
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.support.words import Words
 from triplewise.tools.core.errors import QueryFailedError

@@ -7,8 +7,7 @@ from typing import Any
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.support.calls import parse_call
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.tools.kg.subset.conftest import LABEL, E, Fact, node, random_graph, read_facts, walk, write_facts
 from triplewise.tools.core.errors import ConfigurationError, DataError
