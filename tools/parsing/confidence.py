@@ -46,7 +46,6 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "no_evidence": (LESS, "no_evidence"),
     "against": (LESS, "ask_against"),
     "operators": (LESS, "skip_op"),
-    "booleans_in_part": (LESS, "boolean_part"),
     "same_kind": (MORE, "who_sim where_sim when_date chain_end"),
     "chain": (EITHER, "chain"),
     "chain_own": (MORE, "chain_own"),
@@ -60,7 +59,7 @@ FEATURES: Mapping[str, int] = {
 """All evidence: the share of an answer, its lead over the next one (log odds), its share among those that
 leave no more uncovered, the share of readings without an answer, the score of the best derivation, how many
 answers there are, and the sums."""
-DOUBTS, DOUBTFUL = ("no_evidence", "against"), 0.5
+DOUBTS, DOUBTFUL = ("no_evidence", "against", "operators"), 0.5
 """Evidence that no other makes up for, and the highest probability with it."""
 MODEL_FEATURES: Mapping[str, int] = {
     "agreement": MORE, "shared": MORE, "share": MORE, "overlap": MORE, "unread": LESS, "uncovered": LESS,
