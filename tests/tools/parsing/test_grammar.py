@@ -31,6 +31,8 @@ QUESTIONS: tuple[tuple[str, list[str]], ...] = (
     ("the largest office", ["Berlin office"]),
     ("which project has the second largest budget", ["Falcon"]),
     ("the two largest offices", ["Berlin office", "Oslo office"]),
+    ("top 2 offices by area", ["Berlin office", "Oslo office"]),
+    ("the newest employee", [LENA]),
     ("how many employees work in research", ["3"]),
     ("which employee works on the most projects", [TOM]),
     ("which department has the most employees", ["research"]),

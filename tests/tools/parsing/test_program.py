@@ -223,6 +223,9 @@ class Trees:
             lambda: Extremal(
                 part(), measure, chance.choice(SIGNS), chance.choice((1, 1, 2)), chance.choice((1, 1, 2))
             ),
+            lambda: Extremal(
+                Image(measure[-1:], part()), (), chance.choice(SIGNS), chance.choice((1, 1, 2)), 1
+            ),
             lambda: ExtremalAggregate(part(), self.measure("number"), "average", chance.choice(SIGNS)),
             lambda: Compared(part(), measure, chance.choice(COMPARISONS), self.number(measure)),
             lambda: Compared(part(), measure[-1:], chance.choice(COMPARISONS), Image(measure[-1:], part())),
