@@ -124,7 +124,9 @@ def test_a_stray_date_among_numbers_is_left_out(tmp_path: Path) -> None:
     stray = ':Tin p:density "8126-01-01"^^xsd:date . :Zinc p:density 7.14 .\n'
     file.write_text(TURTLE + stray, encoding="utf-8")
     densities = "add_fact(?e, density, ?d)"
-    run = asked(file, DENSER, densities, "add_filter(?d, <, 9000)", "add_max(?d)", "execute(?d)")
+    run = asked(
+        file, DENSER, densities, "add_filter(?d, <, 9000)", "add_max(?d)", "set_answer(?d)", "execute()"
+    )
     assert run.state.last.feedback.answers == ("13.534",)
-    run = asked(file, DENSER, densities, "add_aggregate(sum, ?d, ?n)", "execute(?n)")
+    run = asked(file, DENSER, densities, "add_aggregate(sum, ?d, ?n)", "set_answer(?n)", "execute()")
     assert run.state.last.feedback.answers == ("39.848",)
