@@ -95,21 +95,8 @@ class _Names:
     ) -> None:
         """All words of a name within a window ("Kobe Bean Bryant"), or a rare part of one (a surname); where
         words were corrected, all words of a name with one of these."""
-        places_of = defaultdict[str, list[int]](list)  # words and their parts -> where they stand
-        for i, word in enumerate(words):
-            for piece in {singular(word), *(singular(part) for part in split_name(word).split())}:
-                places_of[piece].append(i)
-        by_word = self._index.named.by_word
-        nodes_of = {p: nodes for p in places_of if len(nodes := by_word.get(p, ())) <= COMMON_WORD}
-        rare = (nodes for p, nodes in nodes_of.items() if any(map(self._is_rare, places_of[p])))
-        several = Counter(chain.from_iterable(nodes_of.values()))
-        named = {node for node, n in several.items() if n > 1}.union(*rare)  # one common word names nothing
-        at = {node: dict[str, list[int]]() for node in named}  # words of a node's names -> their places
-        for piece, nodes in nodes_of.items():
-            for node in named.intersection(nodes):
-                at[node][piece] = places_of[piece]
         found = defaultdict[tuple[Span, str], set[int]](set)
-        for node, placed in at.items():
+        for node, placed in self._placed(words).items():
             need = {singular(word) for word in self._index.named.words[node]}
             places = sorted({place for some in placed.values() for place in some})
             if placed.keys() >= need and len(need) > 1 and places[-1] - places[0] < len(need) + 3:
@@ -123,6 +110,23 @@ class _Names:
         for (span, how), named in sorted(found.items(), key=lambda item: item[0][1] == "part"):
             if not any(covers(other, span) for other in self._hit):
                 self._add(span, self._best_known(named) if how == "part" else named, how)
+
+    def _placed(self, words: Sequence[str]) -> dict[int, dict[str, list[int]]]:
+        """Nodes that words may name: which words of their names stand where."""
+        places_of = defaultdict[str, list[int]](list)  # words and their parts -> where they stand
+        for i, word in enumerate(words):
+            for piece in {singular(word), *(singular(part) for part in split_name(word).split())}:
+                places_of[piece].append(i)
+        by_word = self._index.named.by_word
+        nodes_of = {p: nodes for p in places_of if len(nodes := by_word.get(p, ())) <= COMMON_WORD}
+        rare = (nodes for p, nodes in nodes_of.items() if any(map(self._is_rare, places_of[p])))
+        several = Counter(chain.from_iterable(nodes_of.values()))
+        named = {node for node, n in several.items() if n > 1}.union(*rare)  # one common word names nothing
+        placed = {node: dict[str, list[int]]() for node in named}
+        for piece, nodes in nodes_of.items():
+            for node in named.intersection(nodes):
+                placed[node][piece] = places_of[piece]
+        return placed
 
     def _best_known(self, nodes: Iterable[int]) -> list[int]:
         """What a part of a name may mean: one of few nodes, or one far better known than all others."""

@@ -118,10 +118,9 @@ class Question:
         """
         words = self.vocabulary.words_by_letter if classes_only else self.vocabulary.names_by_letter
         for word in dict.fromkeys((singular(self.folded[i]), self.folded[i])):
-            limit, known = (
-                max(len(word) // 5, 1),
-                words.get(word[0], ()) if len(word) >= LEAST_LETTERS else (),
-            )
+            if len(word) < LEAST_LETTERS:
+                continue
+            known, limit = words.get(word[0], ()), max(len(word) // 5, 1)
             if found := process.extractOne(word, known, scorer=OSA.distance, score_cutoff=limit):
                 return str(found[0])
         return None
