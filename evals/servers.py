@@ -1,9 +1,8 @@
-"""Servers on loopback for benches and tests: a SPARQL endpoint that is a real engine, near or far."""
+"""Servers on loopback, for benches and tests: a SPARQL endpoint that is a real engine."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -67,20 +66,11 @@ class LoopbackHandler(BaseHTTPRequestHandler):
 
 
 class OxigraphServer(LoopbackServer):
-    """An endpoint over a store, named graphs read as one, a round trip of `delay_ms` away; also counts.
+    """An endpoint over a store, named graphs read as one."""
 
-    Opening a connection is a round trip too. `asked` are the queries since the last `reset`, `waves` the
-    sequential round trips: the longest chain of requests that each began after one had ended.
-    """
-
-    def __init__(self, store: ox.Store, delay_ms: float = 0.0) -> None:
+    def __init__(self, store: ox.Store) -> None:
         super().__init__(_SparqlHandler)
-        self.store, self.delay_ms, self.url = store, delay_ms, f"{self.origin}/sparql"
-        self.lock, self.asked, self.waves = threading.Lock(), list[str](), 0
-
-    def reset(self) -> None:
-        """Count from zero."""
-        self.asked, self.waves = [], 0
+        self.store, self.url = store, f"{self.origin}/sparql"
 
     def answer(self, sparql: str) -> tuple[int, str, bytes]:
         """Return status, content type and body of the reply to a query."""
@@ -95,21 +85,9 @@ class OxigraphServer(LoopbackServer):
 class _SparqlHandler(LoopbackHandler):
     server: OxigraphServer
 
-    def setup(self) -> None:
-        """Shake hands, which takes a round trip."""
-        super().setup()
-        time.sleep(self.server.delay_ms / 1000)
-
     def do_GET(self) -> None:
-        server = self.server
         (sparql,) = parse_qs(urlsplit(self.path).query or self.read_body().decode())["query"]
-        with server.lock:
-            server.asked.append(sparql)
-            place = server.waves + 1
-        time.sleep(server.delay_ms / 1000)
-        status, kind, body = server.answer(sparql)
-        with server.lock:  # before the reply: what the client does next is a new round trip
-            server.waves = max(server.waves, place)
+        status, kind, body = self.server.answer(sparql)
         self.send_body(status, body, kind)
 
     do_POST = do_GET  # noqa: N815 - the name that the base class looks for

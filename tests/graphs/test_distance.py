@@ -10,7 +10,7 @@ from importlib.resources import files
 import pyoxigraph as ox
 import pytest
 
-from triplewise.evals.servers import OxigraphServer
+from tests.support.distant_server import DistantServer
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg import KnowledgeGraph, Result, open_kg
 from triplewise.tools.kg.endpoint import EndpointKG
@@ -27,17 +27,17 @@ OTHERS = {
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[OxigraphServer]:
+def server() -> Iterator[DistantServer]:
     demo = open_kg("demo")
     assert isinstance(demo, LocalKG)
     store = ox.Store()
     store.bulk_extend(demo.quads())
-    with OxigraphServer(store) as running:
+    with DistantServer(store) as running:
         yield running
 
 
 @pytest.fixture
-def endpoint(server: OxigraphServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
+def endpoint(server: DistantServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     kg = EndpointKG(server.url, open_kg("demo").profile)
     yield kg
@@ -75,7 +75,7 @@ def test_the_same_answers_in_few_round_trips(endpoint: EndpointKG, monkeypatch: 
 
 
 def test_an_engine_that_cannot_unite_queries_is_asked_one_by_one(
-    server: OxigraphServer, endpoint: EndpointKG, monkeypatch: pytest.MonkeyPatch
+    server: DistantServer, endpoint: EndpointKG, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries = [f"SELECT ?o WHERE {{ <http://www.wikidata.org/entity/Q1490> ?p{i} ?o }}" for i in range(9)]
     answer = server.answer

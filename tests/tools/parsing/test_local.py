@@ -8,7 +8,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from triplewise.evals.servers import OxigraphServer
+from tests.support.distant_server import DistantServer
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.endpoint import EndpointKG
@@ -30,15 +30,15 @@ def demo() -> LocalKG:
 
 
 @pytest.fixture(scope="module")
-def server(demo: LocalKG) -> Iterator[OxigraphServer]:
+def server(demo: LocalKG) -> Iterator[DistantServer]:
     store = ox.Store()
     store.bulk_extend(demo.quads())
-    with OxigraphServer(store, delay_ms=50) as running:
+    with DistantServer(store, delay_ms=50) as running:
         yield running
 
 
 @pytest.fixture
-def endpoint(demo: LocalKG, server: OxigraphServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
+def endpoint(demo: LocalKG, server: DistantServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     kg = EndpointKG(server.url, demo.profile)
     kg.index = demo.index
@@ -56,7 +56,7 @@ class Far(EndpointKG):
 
 
 def test_an_endpoint_is_read_whole_as_the_same_graph_here(
-    demo: LocalKG, endpoint: EndpointKG, server: OxigraphServer
+    demo: LocalKG, endpoint: EndpointKG, server: DistantServer
 ) -> None:
     encoder = open_encoder()
     here, there = index_for(demo, encoder, "", tuple), index_for(endpoint, encoder, "", tuple)
@@ -69,7 +69,7 @@ def test_an_endpoint_is_read_whole_as_the_same_graph_here(
 
 
 def test_facts_of_an_endpoint_are_kept_on_disk(
-    demo: LocalKG, server: OxigraphServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: LocalKG, server: DistantServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(facts, "PAUSE", 0.0)
@@ -110,7 +110,7 @@ def test_a_local_index_has_the_classes_of_the_question_by_any_name(demo: LocalKG
 
 
 def test_a_local_index_of_an_endpoint_takes_few_round_trips(
-    endpoint: EndpointKG, server: OxigraphServer
+    endpoint: EndpointKG, server: DistantServer
 ) -> None:
     index = local_index(endpoint, open_encoder(), "Which countries border Bolivia?", [BOLIVIA])
     assert BOLIVIA in index.numbers_of

@@ -1,4 +1,4 @@
-"""The endpoint of benches: what it counts."""
+"""The endpoint far away: what it counts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from urllib.request import urlopen
 
 import pyoxigraph as ox
 
-from triplewise.evals.servers import OxigraphServer
+from tests.support.distant_server import DistantServer
 
 
-class Together(OxigraphServer):
+class Together(DistantServer):
     """Answers no request before three are there."""
 
     barrier = Barrier(3)
@@ -29,7 +29,7 @@ def ask(url: str) -> bool:
 
 
 def test_round_trips_are_counted_by_what_waits_for_what() -> None:
-    with OxigraphServer(ox.Store()) as server:
+    with DistantServer(ox.Store()) as server:
         for _ in range(2):
             server.reset()
             assert all(ask(server.url) for _ in range(3))
