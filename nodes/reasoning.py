@@ -59,44 +59,59 @@ def action_context(state: State, env: Environment) -> ActionContext:
 
 def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     """Return what was linked, looked up, bound and tried before (QueryAgent, algorithm 1, RM)."""
-    # A call that failed on some program is doubted only there: after other steps it may succeed. The last
-    # call is doubted if it had failed before on the program it was made on.
     calls = ((s.program_before, Call(s.feedback.action, s.feedback.arguments)) for s in state.steps)
     made = [(program, call.text() if call.name else "") for program, call in calls]
     failed = {call for call, step in zip(made, state.steps, strict=True) if step.rolled_back}
-    here = {(program, call) for program, call in made if program == state.program}
-    looked_up = dict[str, dict[str, list[str]]]()  # node -> direction -> the relations offered last
+    # A call that failed on some program is doubted only there: after other steps it may succeed. The last
+    # call is doubted if it had failed before on the program it was made on.
+    doubted = failed & {*made[-1:], *((state.program, call) for _, call in made)}
+    nodes, relations = _shown(state, env)
+    return ReasoningMemory(
+        linked={entity.id: entity.label for entity in state.linked},
+        looked_up=_looked_up(state),
+        bound=_bound(state),
+        seen=nodes,
+        shown=relations,
+        calls=tuple(call for _, call in made),
+        failed=frozenset(call for _, call in failed),
+        doubted=frozenset(call for _, call in doubted),
+        steps=len(state.steps),
+        budget=env.context.max_steps or 0,
+    )
+
+
+def _looked_up(state: State) -> dict[str, dict[str, list[str]]]:
+    """Return the relations offered last around each node that was looked up, by direction."""
+    looked_up = dict[str, dict[str, list[str]]]()
     for feedback in (s.feedback for s in state.standing):
         if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
-            node = feedback.arguments[0]
-            looked_up[node] = {**looked_up.get(node, {}), **feedback.relations}
-    # Variables (`#1` is a set of AgentBench) that steps bound, without those undone.
+            looked_up.setdefault(feedback.arguments[0], {}).update(feedback.relations)
+    return looked_up
+
+
+def _bound(state: State) -> tuple[str, ...]:
+    """Return the variables (`#1` is a set of AgentBench) that steps bound, without those undone."""
     named = dict.fromkeys(name for step in state.standing for name in step.feedback.values)
-    bound = [name if name.startswith("#") else f"?{name}" for name in named]
+    bound = tuple(name if name.startswith("#") else f"?{name}" for name in named)
     if any(step.feedback.action == "undo" for step in state.standing):
-        bound = [v for v in bound if v in re.findall(r"\?\w+", state.program)]
+        return tuple(v for v in bound if v in re.findall(r"\?\w+", state.program))
+    return bound
+
+
+def _shown(state: State, env: Environment) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the nodes, candidates of mentions among them, and the relations that were shown so far.
+
+    That is by steps, the observation, the plan, and readings and solved questions in the prompt.
+    """
     short, in_programs = env.kg.profile.short, _in_programs(state, env)
     observed = [t for seen in state.observation for t in (seen.triple, seen.through) if t is not None]
-    # Nodes shown by steps, the observation and the plan, and all candidates of mentions.
     nodes = {short(node) for t in observed for node in (t.subject, t.object) if isinstance(node, IRI)}
     nodes |= {id for step in state.standing for ids in step.feedback.ids.values() for id in ids}
     nodes |= {candidate.id for entity in state.linked for candidate in entity.candidates}
     nodes |= {*state.focus, *(rule.anchor for rule in state.rules), *in_programs}
-    # Relations shown by the observation, searches and the plan.
     relations = {short(t.relation) for t in observed}.union(*(rule.relations for rule in state.rules))
     relations |= {id for step in state.steps for id in step.feedback.ids.get("search", ())}
-    return ReasoningMemory(
-        linked={entity.id: entity.label for entity in state.linked},
-        looked_up=looked_up,
-        bound=tuple(bound),
-        seen=frozenset(nodes),
-        shown=frozenset((*relations, *in_programs)),
-        calls=tuple(call for _, call in made),
-        failed=frozenset(call for _, call in failed),
-        doubted=frozenset(call for _, call in failed & {*here, *made[-1:]}),
-        steps=len(state.steps),
-        budget=env.context.max_steps or 0,
-    )
+    return frozenset(nodes), frozenset((*relations, *in_programs))
 
 
 def _in_programs(state: State, env: Environment) -> list[str]:
