@@ -17,7 +17,7 @@ from triplewise.graphs.trace import whole_trace
 from triplewise.nodes.context import Context
 from triplewise.nodes.converse import Conversation
 from triplewise.nodes.environment import Environment
-from triplewise.nodes.state import State
+from triplewise.nodes.state import Answer, State
 from triplewise.tools.actions import Toolset
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError, TriplewiseError
 from triplewise.tools.core.taught import keep
@@ -135,14 +135,7 @@ class ServedGraph:
         if answer is None or answer.status not in ("not_found", "unsure") or answer.sql:
             return None
         kg = self.kg.session(deadline=Deadline(min(HELD_SECONDS, self.settings.max_seconds)))
-        rest = state.question
-        for entity in state.linked:
-            rest = rest.replace(entity.mention, " ")
-        content = " ".join(w for w in re.findall(r"\w+", rest) if w.lower() not in word_list("stop"))
-        uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
-        named = " ".join(entity.mention for entity in state.linked).split()
-        lost = answer.unaccounted or uncovered or (content.split() if answer.status == "not_found" else ())
-        words = " ".join(w for w in lost if w not in named)
+        content, words = _words_of(state, answer)
         shape, near, held = kg.profile, tuple[Match, ...](), list[EntityFacts]()
         naming = {shape.short(IRI(p)) for p in (*shape.label_predicates, *shape.type_predicates)}
         try:
@@ -181,6 +174,17 @@ class ServedGraph:
         """Return an ended run as JSON, and what the graph holds where it gave no sure answer."""
         held = self.held(state)
         return whole_trace(state, self.kg.profile) | ({"held": held.model_dump()} if held is not None else {})
+
+
+def _words_of(state: State | Conversation, answer: Answer) -> tuple[str, str]:
+    """Return the words of a question that name no entity and are no stop words, and those not covered."""
+    rest, named = state.question, " ".join(entity.mention for entity in state.linked).split()
+    for entity in state.linked:
+        rest = rest.replace(entity.mention, " ")
+    content = [w for w in re.findall(r"\w+", rest) if w.lower() not in word_list("stop")]
+    uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
+    lost = answer.unaccounted or uncovered or (content if answer.status == "not_found" else ())
+    return " ".join(content), " ".join(w for w in lost if w not in named)
 
 
 def find_entity(kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:

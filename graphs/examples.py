@@ -19,6 +19,7 @@ from triplewise.tools.retrieval.encoder import Encoder
 
 MOST, RELATIONS, FAR, CLASSES, ROWS = 6, 24, 10, 2, 200
 """Questions; relations (of an endpoint) and classes they are made of at most; facts read of a relation."""
+_MANY = re.compile("^(?!.* (in|of) ).*[^s]s$")  # labels that are plurals
 
 
 def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
@@ -68,7 +69,7 @@ def _relation_questions(
     """Give questions about a relation by its label, as a noun or as a verb, and by the degree of numbers."""
     label, (subject, value), kind = card.names[0], fact, card.domains[0].name if card.domains else ""
     first, last = label.partition(" ")[0], label.rpartition(" ")[2]
-    are_many = re.search("^(?!.* (in|of) ).*[^s]s$", label)
+    are_many = bool(_MANY.search(label))
     prepositions = word_list("phrase_prepositions")
     if card.kind == "boolean" and first != "has":
         yield "whether", f"Is {labels[subject]} {label.removeprefix('is ')}?", {short(value)}
@@ -77,12 +78,7 @@ def _relation_questions(
             be = "" if first.endswith("s") else "is "
             right = {short(s) for s, o in facts if o == value}
             yield "which", f"Which {kind} {be}{label} {labels[value]}?", right
-    elif not (
-        first in prepositions
-        or re.search(r"(ed|ing)\b|^\S*[^s]s ", label)  # sponsored, contains ingredient
-        or (card.kind == "entity" and first == last and are_many)  # keeps
-        or (card.kind == "date" and not re.search("date|year|time|day", last))  # first lit
-    ):
+    elif first not in prepositions and not _is_verb(label, card.kind):
         be, right = "are" if are_many else "is", {short(o) for s, o in facts if s == subject}
         yield "what", f"What {be} the {label} of {labels[subject]}?", right
     if card.kind == "number" and len(card.domains) == 1 and len(facts) < ROWS:
@@ -90,3 +86,11 @@ def _relation_questions(
             most = max(float(o.value) for _, o in facts)
             right = {short(s) for s, o in facts if float(o.value) == most}
             yield "most", f"Which {kind} has the {'most' if are_many else 'greatest'} {label}?", right
+
+
+def _is_verb(label: str, kind: str) -> bool:
+    """Whether a label reads as a verb: sponsored, contains milk; of entities keeps, of dates first lit."""
+    last = label.rpartition(" ")[2]
+    is_dated = kind == "date" and not re.search("date|year|time|day", last)
+    is_finite = kind == "entity" and last == label and _MANY.search(label)
+    return bool(re.search(r"(ed|ing)\b|^\S*[^s]s ", label) or is_dated or is_finite)

@@ -61,11 +61,10 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     for correction in trace["corrections"]:
         del correction["text"]
     for step, whole in zip(trace["steps"], (s.feedback.observation for s in state.steps), strict=True):
-        shown = whole if whole.startswith("{") else in_words(whole)
+        step["observation"] = shown = whole if whole.startswith("{") else in_words(whole)
         if len(shown) > LENGTH:
             end = max(shown.rfind("\n", LENGTH // 2, LENGTH), 0) or LENGTH
-            step["cut"], shown = len(shown) - end, shown[:end]
-        step["observation"] = shown
+            step |= {"cut": len(shown) - end, "observation": shown[:end]}
     trace |= {
         "program": state.program,
         "followed": state.attempt if state.followed is not None and state.followed.features else None,
@@ -79,12 +78,7 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
         triples += [extracted.triple for extracted in state.facts]
         for fact, triple in zip((*trace["proof"], *trace["facts"]), triples, strict=True):
             fact["ids"] = ids(triple)
-    paths, sums = trace["memory"], accumulate(map(len, trace["memory"]))
-    trace["memory"] = [path for path, length in zip(paths, sums, strict=True) if length <= MOST["memory"]]
-    cut = {name: len(trace.get(name, ())) - most for name, most in MOST.items()}
-    cut["memory"] = sum(map(len, paths)) - sum(map(len, trace["memory"]))
-    trace |= {name: trace[name][:most] for name, most in MOST.items() if name in trace}
-    trace["cut"] = {name: count for name, count in cut.items() if count > 0}
+    _cut_lists(trace)
     seen = {"from": list(state.observed), "facts": trace["observation"]}
     trace["observation"] = seen | {"cuts": list(state.observation_cuts)}
     names = {e.id: e.label for e in state.linked}
@@ -92,6 +86,16 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     names |= _labels(state, trace, kg) if kg is not None else {}
     trace["names"] = {id: label for id, label in names.items() if label and label != id}
     return trace
+
+
+def _cut_lists(trace: dict[str, Any]) -> None:
+    """Cut the lists of a trace to the lengths of `MOST`; `cut` says how much of which is left out."""
+    paths, sums = trace["memory"], accumulate(map(len, trace["memory"]))
+    trace["memory"] = [path for path, length in zip(paths, sums, strict=True) if length <= MOST["memory"]]
+    cut = {name: len(trace.get(name, ())) - most for name, most in MOST.items()}
+    cut["memory"] = sum(map(len, paths)) - sum(map(len, trace["memory"]))
+    trace |= {name: trace[name][:most] for name, most in MOST.items() if name in trace}
+    trace["cut"] = {name: count for name, count in cut.items() if count > 0}
 
 
 def in_words(observation: str) -> str:

@@ -241,7 +241,7 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable) -> list[
     A row of ours stands there once for each model that it was run with.
     """
     cell, columns = logs[0].cell, list[tuple[str, Measure, str]]()  # name, measure, what the table calls it
-    by_column, rows, remarks = list[tuple[str, str, Sequence[Log]]](), list[list[str]](), dict[str, None]()
+    by_column, rows, remarks = list[tuple[str, str, Sequence[Log]]](), list[list[str]](), list[str]()
     newest = {(log.cell["row"], log.model, log.cell["column"]): log for log in logs}
     order = [*table.rows, *(cell.get("rows") or ()), *(row for row, _, _ in newest)]
     ours = sorted(newest.values(), key=lambda log: (order.index(log.cell["row"]), log.model))
@@ -251,24 +251,30 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable) -> list[
         metrics = list(dict.fromkeys([*theirs, *(metric for log in own for metric in log.cell["metrics"])]))
         columns += [(name, measure(metric), theirs.get(metric, "")) for metric in metrics]
         by_column += [(name, metrics[0], own)] if own else []
+    lines = _groups(ours, lambda log: (log.cell["row"], log.model))
     for row in dict.fromkeys(order):
-        for model, line in _groups([log for log in ours if log.cell["row"] == row], lambda log: log.model):
-            at, about = {log.cell["column"]: log for log in line}, line[0].cell
-            figures = [_figure(at[name], of) if name in at else NOTHING for name, of, _ in columns]
-            head = _cell(row, about.get("group") or "")
-            rows.append([head, _cell("ours", f"{line[0].system}, {model}"), *figures])
-            remarks |= {f"{row}, ours: {about['note']}.": None} if about.get("note") else {}
+        for line in (same for (own, _), same in lines if own == row):
+            rows.append(_our_row(line, columns))
+            remarks += [f"{row}, ours: {note}."] if (note := line[0].cell.get("note")) else []
         if of_paper := table.rows.get(row):
             figures = [of_paper.figure(name, metric) for name, _, metric in columns]
             rows.append([_cell(row, of_paper.group, mark="*"), of_paper.origin, *figures])
-            remarks |= {f"{row}, published: {of_paper.note}.": None} if of_paper.note else {}
+            remarks += [f"{row}, published: {of_paper.note}."] if of_paper.note else []
     several = len({log.model for log in ours}) > 1
     labels = {log.path: f"{log.cell['row']}{f', {log.model}' * several}" for log in ours}
     single = len({of for _, of, _ in columns}) == 1
     heads = _cells(*(name if single else f"{name} {of.heading}" for name, of, _ in columns))
-    note = " ".join([_grid_note(table), f"Ours: {INTERVALS}", *remarks])
+    note = " ".join([_grid_note(table), f"Ours: {INTERVALS}", *dict.fromkeys(remarks)])
     compared = comparison_table(f"{title}: differences between rows", "Column", by_column, labels)
     return [Table(title, ["Method", "Figures", *heads], rows, note), compared]
+
+
+def _our_row(line: Sequence[Log], columns: Iterable[tuple[str, Measure, str]]) -> list[str]:
+    """Return the cells of a row of ours that was run with one model."""
+    at, first = {log.cell["column"]: log for log in line}, line[0]
+    head = _cell(first.cell["row"], first.cell.get("group") or "")
+    figures = (_figure(at[name], of) if name in at else NOTHING for name, of, _ in columns)
+    return [head, _cell("ours", f"{first.system}, {first.model}"), *figures]
 
 
 def _figure(log: Log, of: Measure) -> str:
