@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from triplewise.tools.core.errors import ActionError, ConfigurationError
@@ -255,17 +256,16 @@ def _keys(declared: Mapping[str, Declared]) -> Iterator[Join]:
         keys = [Join(name, to, tuple(zip(own, theirs, strict=False))) for own, to, theirs in table.keys]
         keys.sort(key=lambda key: [place(own) for own, _ in key.pairs])
         referring = {own for key in keys for own, _ in key.pairs}
-        for column in table.columns:
-            if column in referring or table.primary == (column,):
-                continue
-            for other, their in declared.items():
-                if other == name or len(their.primary) != 1:
-                    continue
-                key, stem = their.primary[0].lower(), other.lower()
-                names = {f"{s}{glue}{key}" for s in (stem, stem.removesuffix("s")) for glue in ("", "_")}
-                if column.lower() in names or (column.lower() == key and len(key) > 3):
-                    keys.append(Join(name, other, ((column, their.primary[0]),)))
-                    break
+        others = {o: t.primary[0] for o, t in declared.items() if o != name and len(t.primary) == 1}
+        for column in (c for c in table.columns if c not in referring and table.primary != (c,)):
+            named = (other for other, key in others.items() if _names_key(column.lower(), other.lower(), key))
+            keys += [Join(name, other, ((column, others[other]),)) for other in islice(named, 1)]
         for join in keys:
             if join.target in declared and all(b in declared[join.target].columns for _, b in join.pairs):
                 yield join
+
+
+def _names_key(column: str, table: str, key: str) -> bool:
+    """Whether a column is named after a key of another table, alone where it tells enough."""
+    names = {f"{stem}{glue}{key.lower()}" for stem in (table, table.removesuffix("s")) for glue in ("", "_")}
+    return column in names or (column == key.lower() and len(key) > 3)

@@ -87,6 +87,25 @@ def read_select(text: str, schema: Schema, dialect: str) -> Select:
 
     Raises `ActionError`: `bad_sql`, `several_statements`, `not_select`, `unknown_table`, `unknown_column`.
     """
+    tree, names = _parsed(text, dialect), [t.name for t in schema.tables]
+    known = {name.lower() for name in (*names, *(cte.alias_or_name for cte in tree.find_all(exp.CTE)))}
+    if unknown := next((t.name for t in tree.find_all(exp.Table) if t.name.lower() not in known), None):
+        near = [str(n) for n in nearest(unknown, names, NEAREST)] or names[:NEAREST]
+        raise ActionError("unknown_table", f"there is no table {unknown}", given=unknown, nearest=near)
+    try:
+        own = own_value(_qualified(tree, schema, dialect))
+    except (OptimizeError, ParseError) as error:
+        known = {c.name.lower() for c in schema.columns} | {a.alias.lower() for a in tree.find_all(exp.Alias)}
+        given = next((c.name for c in tree.find_all(exp.Column) if c.name.lower() not in known), "")
+        ids = {c.name: c.id for c in schema.columns}
+        near = [ids[str(n)] for n in nearest(given, list(ids), NEAREST)] if given else []
+        message = f"there is no column {given}" if given else str(error).splitlines()[0]
+        raise ActionError("unknown_column", message, given=given or message, nearest=near) from None
+    return Select(tree, dialect, "" if own is None else own.sql(dialect=dialect))
+
+
+def _parsed(text: str, dialect: str) -> exp.Query:
+    """The one SELECT of a text, which reads tables alone. Raises `ActionError`."""
     try:
         trees = [t for t in sqlglot.parse(text.strip().rstrip(";"), dialect=dialect) if t is not None]
     except (ParseError, TokenError) as error:
@@ -101,23 +120,7 @@ def read_select(text: str, schema: Schema, dialect: str) -> Select:
         name = str(function.name if isinstance(function, exp.Anonymous) else function.sql_name()).lower()
         if name.startswith(_FILE_READERS):
             raise ActionError("not_select", f"{name} reads files: only tables may be queried", given=name)
-    ctes = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
-    names = [t.name for t in schema.tables]
-    for table in tree.find_all(exp.Table):
-        if table.name.lower() not in {*ctes, *map(str.lower, names)}:
-            near = [str(n) for n in nearest(table.name, names, NEAREST)] or names[:NEAREST]
-            message = f"there is no table {table.name}"
-            raise ActionError("unknown_table", message, given=table.name, nearest=near)
-    try:
-        own = own_value(_qualified(tree, schema, dialect))
-    except (OptimizeError, ParseError) as error:
-        known = {c.name.lower() for c in schema.columns} | {a.alias.lower() for a in tree.find_all(exp.Alias)}
-        given = next((c.name for c in tree.find_all(exp.Column) if c.name.lower() not in known), "")
-        ids = {c.name: c.id for c in schema.columns}
-        near = [ids[str(n)] for n in nearest(given, list(ids), NEAREST)] if given else []
-        message = f"there is no column {given}" if given else str(error).splitlines()[0]
-        raise ActionError("unknown_column", message, given=given or message, nearest=near) from None
-    return Select(tree, dialect, "" if own is None else own.sql(dialect=dialect))
+    return tree
 
 
 def _qualified(tree: exp.Query, schema: Schema, dialect: str) -> exp.Query:
