@@ -17,8 +17,8 @@ from triplewise.tools.kg import KnowledgeGraph, readable, readable_text
 from triplewise.tools.kg.protocol import base_of, facts_of
 from triplewise.tools.kg.vocabulary import triple_labels
 from triplewise.tools.parsing.confidence import MODEL_FILE, calibration_for, query_features, shipped
-from triplewise.tools.parsing.coverage import coverage
 from triplewise.tools.parsing.reading import Reading
+from triplewise.tools.parsing.similarity import coverage
 from triplewise.tools.parsing.statements import decides, form_of, slot_of
 from triplewise.tools.pyql.program import PyQL
 

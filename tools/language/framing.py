@@ -10,9 +10,6 @@ from triplewise.tools.language.lexicon import section, word_list
 from triplewise.tools.language.text import tokenise, tokens
 
 _SENTENCE = re.compile(r"(?:(?<=[^\W\d_]{4})|(?<=\d))[.:]\s+|[;!?]+\s+")
-_BEGIN = frozenset(["i", "we", "you", "please", "could", "can", "would", "do", "any", "anyone", "it"])
-_NO_END = frozenset(["the", "a", "in", "of", "on", "by", "is", "are", "was", "were"])
-"""Words that a frame begins with, and those that belong to what is behind it."""
 
 
 class Asked(NamedTuple):
@@ -68,7 +65,7 @@ def _without_frame(sentence: str) -> str:
     for start, word in enumerate(words):
         if word in word_list("asking"):
             break
-        end = start + _frame(words[start:]) if word in _BEGIN else 0
+        end = start + _frame(words[start:]) if word in section("framing")["begin"] else 0
         if end > start:
             rest = sentence[found[end].start :] if end < len(found) else ""
             return f"Is {rest}" if rest and words[end - 1] in ("if", "whether") else rest
@@ -80,6 +77,6 @@ def _frame(words: Sequence[str]) -> int:
     framing, asks = section("framing"), {*section("framing")["asks"].split()}
     every: Iterable[str] = asks.union(framing["words"].split())
     end = next((i for i, word in enumerate(words) if word not in every), len(words))
-    while end and words[end - 1] in _NO_END:
+    while end and words[end - 1] in framing["behind"]:
         end -= 1
     return end if asks.intersection(words[:end]) else 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import tantivy
+from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
 
 from triplewise.tools.core.names import fold
 
@@ -18,12 +18,8 @@ _TOKEN = re.compile(
     | [^\W\d_]+\d* | \w+""",
     re.VERBOSE | re.IGNORECASE,
 )
-_BORDERS = re.compile(
-    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])"
-)
-_STEMMER = (
-    tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw()).filter(tantivy.Filter.stemmer("english")).build()
-)
+_BORDERS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
+_STEMMER = TextAnalyzerBuilder(Tokenizer.raw()).filter(Filter.stemmer("english")).build()
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,16 +155,12 @@ def _relation_card(index: GraphIndex, relation: Relation) -> RelationCard:
     steps = ((write_iri(iri, index.profile), forward) for iri, forward in relation.path)
     return RelationCard(
         " / ".join(f"{'' if forward else '^'}{iri}" for iri, forward in steps),
-        tuple(relation.names),
-        len(relation.starts),
-        tuple(relation.inverse),
-        relation.kind,
+        tuple(relation.names), len(relation.starts), tuple(relation.inverse), relation.kind,
         next((word for word in words if word in lexicon().units), ""),
-        _shares(index, subjects),
-        _shares(index, objects) if relation.kind == "entity" else (),
+        _shares(index, subjects), _shares(index, objects) if relation.kind == "entity" else (),
         tuple(write_node(index.terms[i], index.profile) for i in values),
         tuple(index.label(i) if isinstance(t := index.terms[i], IRI) else readable(t) for i in values),
-    )
+    )  # fmt: skip
 
 
 def _shares(index: GraphIndex, nodes: Iterable[int]) -> tuple[Share, ...]:
@@ -376,9 +372,7 @@ def leading_on(
         before |= {fact.subject: fact for fact in proof if fact.object in cards}
         before |= dict[Term, Triple | None].fromkeys(nodes)
         facts = [fact for fact in proof if fact.relation.value not in links]
-        while (
-            fact := next((f for f in facts if not before.keys().isdisjoint({f.subject, f.object})), None)
-        ) is not None:
+        while fact := next((f for f in facts if f.subject in before or f.object in before), None):
             ends: tuple[Term, Term] = (fact.subject, fact.object)
             near, far = ends if fact.subject in before else ends[::-1]
             found.append(NearbyFact(fact, before[near]))

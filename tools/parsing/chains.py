@@ -25,7 +25,7 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.language.lexicon import lexicon, root, word_list
 from triplewise.tools.language.text import singular
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.parsing.derivation import Category, Derivation, Features
+from triplewise.tools.parsing.derivation import Category, Derivation, Features, f
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import And, Image, Minus, Nodes, Path, Set, Step
 from triplewise.tools.parsing.question import Question
@@ -121,9 +121,8 @@ class ChainGrower:
             fits = question.class_similarity[noun, noun + 1].copy()
             fits[list(question.vocabulary.by_head.get(singular(question.words[noun]), ()))] = 1.0
         elif question.wh is not None:
-            fits = (question.vocabulary.classes_like(lexicon().kinds[question.wh]) > OF_KIND).astype(
-                np.float32
-            )
+            like = question.vocabulary.classes_like(lexicon().kinds[question.wh])
+            fits = (like > OF_KIND).astype(np.float32)
         else:
             return np.zeros(2 * len(index.rels), np.float32)
         if "end classes" not in index.kept:
@@ -151,10 +150,8 @@ class ChainGrower:
                 partial = self._extended(node, partial, step, False)
             finished.setdefault((*before, last), self._extended(node, partial, last, True))
         found = [partial for partial in finished.values() if partial.denotation - {node}]
-        learned = self._learned(topic, [partial.path for partial in found])
-        chains = [
-            self._chain(node, p, more, shown.get(p.path)) for p, more in zip(found, learned, strict=True)
-        ]
+        learned = zip(found, self._learned(topic, [partial.path for partial in found]), strict=True)
+        chains = [self._chain(node, partial, more, shown.get(partial.path)) for partial, more in learned]
         chains.sort(key=lambda c: (-c.score, len(c.path)))
         return [chain for place, chain in enumerate(chains) if place < KEPT or chain.path in shown]
 
@@ -210,15 +207,10 @@ class ChainGrower:
         if any(one == other ^ 1 for one, other in pairwise(partial.steps)):
             covered |= self._sharing
         end, loose = self._ends[partial.steps[-1]], is_covered & (partial.words < limits.same * self._value)
-        shape = {
-            "chain": 1.0,
-            "chain_own": partial.own,
-            "chain_hop": len(path) - 1.0,
-            "chain_end": float(end),
-        }
+        shape = f(chain=1, chain_own=partial.own, chain_hop=len(path) - 1, chain_end=end)
         # Among many relations, more of which are near what is named, they count otherwise.
-        among = [(f"{name}_wide", value) for name, value in shape.items() if self._index.is_wide]
-        features = [*shape.items(), *among, ("chain_loose", float(loose.sum())), ("chain_learned", learned)]
+        among = [(f"{name}_wide", value) for name, value in shape if self._index.is_wide]
+        features = [*shape, *among, *f(chain_loose=loose.sum(), chain_learned=learned)]
         return Chain(path, query, found, partial.score + learned, learned, covered, partial.own, features)
 
     def _learned(self, topic: Derivation, paths: Sequence[Path]) -> list[float]:
@@ -247,9 +239,8 @@ def step_similarities(question: Question, places: Sequence[int], same: float) ->
         word, span = question.words[place], (place, place + 1)
         shared = (names.overlap([root(word)], [word]) for names in (vocabulary.relations, vocabulary.inverse))
         cosines = question.relation_similarity[span], question.inverse_similarity[span]
-        forward, backward = (
-            np.where(s > 0, np.maximum(c, same), c) for s, c in zip(shared, cosines, strict=True)
-        )
+        ways = zip(shared, cosines, strict=True)
+        forward, backward = (np.where(s > 0, np.maximum(c, same), c) for s, c in ways)
         table[::2, column], table[1::2, column] = forward, np.where(inverse, backward, forward)
     return table
 
@@ -367,13 +358,13 @@ def _derivation(
     """
     used = {*chain.covered, *(place for t in topics for place in range(t.start, t.end))}
     start, end = (min(used), max(used) + 1) if seed is None else (0, question.n)
-    left_out = [f for p in range(start, end) if p not in used for f in question.skips(p, p + 1)]
-    features = [*chain.features, *left_out]
+    left_out = [skip for p in range(start, end) if p not in used for skip in question.skips(p, p + 1)]
+    features = [*chain.features, *(feature for t in topics for feature in t.features)]
     if seed is not None:
-        features = [*chain.features, *((name, value * (1 - seed.evidence)) for name, value in left_out)]
-        features += [("seed_evidence", seed.evidence), ("seed_support", float(np.log1p(seed.support)))]
-    features += [f for t in topics for f in t.features]
+        left_out = [(name, value * (1 - seed.evidence)) for name, value in left_out]
+        features += f(seed_evidence=seed.evidence, seed_support=np.log1p(seed.support))
     mentions = frozenset(node for t in topics for node in t.mentions)
+    features += left_out
     return Derivation(
-        Category.SET, start, end, features, chain.query, chain.denotation, None, "chain", start, mentions
+        Category.SET, start, end, features, chain.query, chain.denotation, kind="chain", mentions=mentions
     )

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from heapq import nlargest
+from heapq import nlargest, nsmallest
 from itertools import pairwise
 
 import numpy as np
@@ -75,10 +75,8 @@ class Classes:
         flat = np.repeat(np.arange(len(own), dtype=np.int32), self.own)
         self._flat = flat[np.argsort(nodes, kind="stable")]
         self._begin = np.concatenate([[0], np.cumsum(np.bincount(nodes, minlength=len(read.ids)))])
-        same: dict[tuple[int, ...], Nodes] = {}
-        found, begin = self._flat.tolist(), self._begin.tolist()
-        of_nodes = (tuple(found[a:b]) for a, b in pairwise(begin))
-        self.types = [same.setdefault(of, frozenset(of)) for of in of_nodes]
+        found = self._flat.tolist()
+        self.types = [keep(frozenset(found[a:b])) for a, b in pairwise(self._begin.tolist())]
         self.steps = cache(self._steps_from)
         self.paths = lru_cache(KEPT_PATHS)(self._paths)
         self._around = lru_cache(KEPT_ENDS)(self._steps_around)
@@ -111,9 +109,7 @@ class Classes:
 
     def _largest(self, classes: Nodes) -> Nodes:
         """The classes with the most members, where there are many."""
-        if len(classes) <= MANY_CLASSES:
-            return classes
-        return frozenset(sorted(classes, key=lambda c: (-self.own[c], c))[:MANY_CLASSES])
+        return frozenset(nsmallest(MANY_CLASSES, classes, key=lambda c: (-self.own[c], c)))
 
     @cached_property
     def _links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:

@@ -123,9 +123,7 @@ def trust_features(features: Sequence[Features], ranked: Sequence[Share], place:
 
 def _sum(names: str, features: Features) -> float:
     """The sum of some features; those with - are taken away."""
-    return sum(
-        -features.get(n[1:], 0.0) if n.startswith("-") else features.get(n, 0.0) for n in names.split()
-    )
+    return sum(-features.get(n[1:], 0.0) if n[0] == "-" else features.get(n, 0.0) for n in names.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +166,8 @@ def read_calibration(text: str, path: Path, names: Iterable[str] = FEATURES) -> 
             raise ValueError("it is of other evidence")
         calibration.probability(dict.fromkeys(names, 0.0))
     except (TypeError, KeyError, ValueError, AttributeError, RecursionError) as error:
-        raise DataError(
-            f"no calibration of this version ({error}); run `triplewise calibrate` again", path
-        ) from error
+        reason = f"no calibration of this version ({error}); run `triplewise calibrate` again"
+        raise DataError(reason, path) from error
     return calibration
 
 

@@ -62,7 +62,7 @@ class Operator:
     """A word or phrase that composes: "how many", "longest", "more than", "or more", "not"."""
 
     name: OperatorName
-    sign: int = 1  # 1 for most, -1 for least; of an ordinal, its number ("second": 2)
+    sign: int = 1  # 1 for most and more, -1 for least and less; of an ordinal, its number ("second": 2)
     comparison: Comparison | None = None
     similarity: Similarity | None = None  # of words that name a quantity ("longest") with each relation
     turned: frozenset[int] = frozenset()  # relations of which they mean the opposite ("oldest" of a year)
@@ -113,15 +113,15 @@ class Derivation:
     denotation: Denotation | None = None
     meaning: Any = None  # number of a relation or class, `Number` of a value, `Operator` or `Modifier`
     kind: str = ""
-    head: int = -1  # the token where the phrase that names the result begins
+    head: int = -1  # the token where the phrase that names the result begins; -1: at `start`
     mentions: frozenset[int] = frozenset()  # the nodes that are named
     parts: tuple[Derivation, ...] = ()
     score: float = 0.0
     slot: str = field(init=False, default="")  # what rules are looked up by: category, or operator's name
-    classes: frozenset[int] | None = field(init=False, default=None)  # once `Composer.classes` has looked
 
     def __post_init__(self) -> None:
         self.slot = self.kind if self.category is Category.OPERATOR else self.category.value
+        self.head = self.start if self.head < 0 else self.head
 
     @property
     def tree(self) -> Set:

@@ -150,9 +150,7 @@ def with_laid(facts: Facts, laid: Mapping[Triple, ExtractedFact], profile: Profi
     for name_of in profile.label_predicates[:1]:
         for node, label in (pair for fact in laid.values() for pair in fact.labels.items()):
             extra[name_of].append((IRI(node).n3().encode(), text(label).n3().encode()))
-    for relation, pairs in facts:
-        yield relation, [*((s, o) for s, o in pairs), *extra.pop(relation, ())]
-    yield from extra.items()
+    return merged([facts, extra.items()])
 
 
 def merged(graphs: Iterable[Facts]) -> Facts:

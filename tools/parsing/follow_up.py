@@ -108,7 +108,7 @@ def write_tree(tree: q.Query, index: GraphIndex) -> str:
 
     def plain(name: str, value: Any) -> Any:
         if isinstance(value, q.Tree):
-            return [type(value).__name__, *(plain(n, getattr(value, n)) for n in type(value).__slots__)]
+            return [type(value).__name__, *(plain(n, getattr(value, n)) for n in value.__match_args__)]
         if name == "nodes":
             return sorted(index.terms[node].n3() for node in value)
         if name == "path":
@@ -135,7 +135,7 @@ def read_tree(text: str, index: GraphIndex) -> q.Query | None:
             return classes[value]
         if isinstance(value, list):
             made = getattr(q, value[0])
-            return made(*(read(n, part) for n, part in zip(made.__slots__, value[1:], strict=True)))
+            return made(*(read(n, part) for n, part in zip(made.__match_args__, value[1:], strict=True)))
         return value
 
     try:
@@ -166,6 +166,8 @@ def ground_earlier(question: Question) -> None:
                 found.setdefault(nodes, (query, role))
         for nodes, (query, role) in found.items():
             is_one, classes = len(nodes) == 1, sorted(index.sig(nodes))
+            one, form = (q.Nodes(nodes), "entity") if is_one else (query, "and")
+            mentions = left_out | nodes if is_one else left_out
             for start, end, kind in places:
                 if kind == "the" and not is_one:  # "the rivers" are all
                     continue
@@ -179,12 +181,8 @@ def ground_earlier(question: Question) -> None:
                     ana_alike=max(map(float, fits), default=0.0),
                     ana_clause=question.clause * (kind == "omitted"), ent_exact=is_one and kind != "the",
                 )  # fmt: skip
-                one = q.Nodes(nodes) if is_one else query
-                mentions = left_out | nodes if is_one else left_out
-                question.add(
-                    Category.SET, (start, end), features, kind="entity" if is_one else "and", query=one,
-                    mentions=mentions,
-                )  # fmt: skip
+                anchor = Derivation(Category.SET, start, end, features, one, kind=form, mentions=mentions)
+                question.add(anchor)
 
 
 def _places(question: Question) -> list[tuple[int, int, str]]:

@@ -60,15 +60,10 @@ def _facts_around(kg: KnowledgeGraph, question: str, nodes: Sequence[IRI]) -> Fa
     """What lies around nodes; of several graphs, all of the small ones, and also around what they link to."""
     if not kg.members:
         return _Neighbourhood(kg).read(question, nodes)
-    small = {
-        n: [(r, list(pairs)) for r, pairs in facts]
-        for n, m in kg.members.items()
-        if (facts := whole_facts(m))
-    }
+    read = {name: whole_facts(member) for name, member in kg.members.items()}
+    small = {name: [(r, list(pairs)) for r, pairs in facts] for name, facts in read.items() if facts}
     ends = {node.n3().encode() for node in nodes}
-    met = (
-        pair for facts in small.values() for _, pairs in facts for pair in pairs if not ends.isdisjoint(pair)
-    )
+    met = (p for facts in small.values() for _, pairs in facts for p in pairs if not ends.isdisjoint(p))
     linked = (term_of(end) for pair in met for end in pair)
     around = list(islice(dict.fromkeys([*nodes, *(t for t in linked if isinstance(t, IRI))]), 2 * NODES))
     found: list[Facts] = list(small.values())

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 
 from triplewise.tools.core.terms import Literal
 from triplewise.tools.language.lexicon import word_list
 from triplewise.tools.language.text import key, singular, split_name
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.parsing.derivation import Category, Features, f
+from triplewise.tools.parsing.derivation import Category, Derivation, Features, f
 from triplewise.tools.parsing.query import Image, Nodes
 from triplewise.tools.parsing.question import Question, Span, covers
 from triplewise.tools.pyql.text import read_term
@@ -64,14 +65,12 @@ class _Names:
         """Spans that are a name, but for case, accents, signs and a plural or genitive s."""
         question = self._question
         marked = set(question.marked)
-        for span in [*question.marked, *(span for span in self._spans if span not in marked)]:
+        for span in dict.fromkeys((*question.marked, *self._spans)):
             start, end = span
             # A function word alone may be a name where it is written as one.
             capital = start > 0 and end - start == 1 and question.tokens[start].capital
-            if not (question.content(start, end) or capital or span in marked):
-                continue
-            crossed = (a for a in marked & self._complete if span[0] < a[1] and a[0] < span[1])
-            if any(other != span for other in crossed):
+            is_crossed = any(span != a and start < a[1] and a[0] < end for a in marked & self._complete)
+            if is_crossed or not (question.content(start, end) or capital or span in marked):
                 continue
             for how, nodes in self._called(question.folded[start:end]).items():
                 if only in (None, how):
@@ -192,18 +191,19 @@ class _Names:
                     continue
                 features += f(ent_same_case=same, ent_other_case=not same)
             kind, mentions = "literal" if index.is_literal[node] else "entity", frozenset([node])
-            query = Nodes(mentions)
-            anchor = question.add(Category.SET, span, features, kind=kind, query=query, mentions=mentions)
+            anchor = Derivation(Category.SET, *span, features, Nodes(mentions), kind=kind, mentions=mentions)
+            question.add(anchor)
             if kind == "entity" or term.value.islower():
-                # What stands in a relation to it, its name used as a noun: a Honda, the strikers.
-                back = {r for c in index.types[node] for r, way in index.steps(c) if way == -1}
-                counts = {r: len(index.rels[r].inv.get(node, ())) for r in back}
-                named = f(members_value=kind == "literal")
-                several = sorted((r for r, n in counts.items() if n > 1), key=lambda r: (-counts[r], r))
-                for r in several[:2]:
-                    question.add(
-                        Category.SET, span, named + f(members=1),
-                        kind="members", query=Image(((r, -1),), query), mentions=mentions, parts=(anchor,),
-                    )  # fmt: skip
+                self._add_members(anchor, node)
         if nodes and not common and (complete or how == "literal"):
             question.named.update(range(start, end))
+
+    def _add_members(self, named: Derivation, node: int) -> None:
+        """Add what stands in a relation to a node, its name used as a noun: a Honda, the strikers."""
+        index, features = self._index, f(members_value=named.kind == "literal", members=1)
+        back = {r for c in index.types[node] for r, way in index.steps(c) if way == -1}
+        counts = {r: len(index.rels[r].inv.get(node, ())) for r in back}
+        several = sorted((r for r, n in counts.items() if n > 1), key=lambda r: (-counts[r], r))
+        for query in (Image(((r, -1),), named.tree) for r in several[:2]):
+            members = replace(named, features=features, query=query, kind="members", parts=(named,))
+            self._question.add(members)

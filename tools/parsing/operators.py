@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import cast
+from collections.abc import Iterator
 
 import numpy as np
 
 from triplewise.tools.language.lexicon import lexicon, section
-from triplewise.tools.parsing.derivation import Category, Operator, OperatorName, Similarity
+from triplewise.tools.parsing.derivation import Category, Derivation, Operator, Similarity, f
 from triplewise.tools.parsing.query import Comparison
 from triplewise.tools.parsing.question import Question, Span
 
-# Operators of the lexicon that go by another name here: name, sign, comparison.
-LISTED: Mapping[str, tuple[OperatorName, int, Comparison | None]] = {
-    "more": ("comparison", 1, "gt"), "less": ("comparison", 1, "lt"),
-    "at_least": ("comparison", 1, "ge"), "at_most": ("comparison", 1, "le"),
-    "before": ("comparison", 1, "lt"), "after": ("comparison", 1, "gt"),
-    "or_more": ("comparison_after", 1, "ge"), "or_less": ("comparison_after", 1, "le"),
-    "most": ("most", 1, None), "least": ("most", -1, None),
-    "commonest": ("commonest", 1, None), "rarest": ("commonest", -1, None),
-}  # fmt: skip
 NOT_FIRST = frozenset({"or", "and", "same"})  # They join what is before and behind them
 DATE_FIT = 0.5  # how well any date goes with "newest", at least
 THAN = 4  # Words that may stand between "more" and "than"
@@ -36,10 +26,8 @@ def ground_operators(question: Question) -> None:
         if end - start == 1:
             found += [*_apart(question, start), *_ordinal(question, start)]
         for operator, behind in found:
-            question.add(
-                Category.OPERATOR, (start, behind), [("op_" + operator.name, 1.0)],
-                kind=operator.name, meaning=operator,
-            )  # fmt: skip
+            features, name = f(**{"op_" + operator.name: 1}), operator.name
+            question.add(Derivation(Category.OPERATOR, start, behind, features, meaning=operator, kind=name))
             question.operators.update(range(start, behind))
 
 
@@ -50,9 +38,8 @@ def _listed(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
     if listed is None or (not start and listed in NOT_FIRST):
         return
     dates = [listed in ("before", "after") and r.kind == "date" for r in question.index.rels]
-    names: tuple[str, ...] = ("count", "sum") if listed == "total" else (listed,)
-    for one in names:
-        name, sign, comparison = LISTED.get(one, (cast(OperatorName, one), 1, None))
+    for one in ("count", "sum") if listed == "total" else (listed,):
+        name, sign, comparison = section("operator_senses").get(one, (one, 1, None))
         yield Operator(name, sign, comparison, np.array(dates, np.float32) if comparison else None), end
 
 
@@ -73,21 +60,22 @@ def _gradable(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
         sign = turn * (known.sign if known else 1)
         yield Operator("superlative", sign, None, fits, turned, others), end
     if comparative is not None and comparative in words.adjectives:
-        comparison: Comparison = "gt" if turn * words.adjectives[comparative].sign > 0 else "lt"
+        sign = turn * words.adjectives[comparative].sign
         behind = end + (question.words[end : end + 1] == ["than"])
-        yield Operator("comparison", 1, comparison, *quantities_of(question, comparative)), behind
+        comparison: Comparison = "gt" if sign > 0 else "lt"
+        yield Operator("comparison", sign, comparison, *quantities_of(question, comparative)), behind
 
 
 def _apart(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
     """More ... than, fewer ... than; "more" of two ("who earns more, X or Y") is most."""
     degree, *between = [*question.words[i : i + 1 + THAN], ""]
+    sign = 1 if degree == "more" else -1
     if degree not in ("more", "less", "fewer"):
         return
     if "than" in between[1:]:
-        comparison: Comparison = "gt" if degree == "more" else "lt"
-        yield Operator("comparison", 1, comparison, _nothing(question)), i + 1
+        yield Operator("comparison", sign, "gt" if sign > 0 else "lt", _nothing(question)), i + 1
     elif "or" in question.words:
-        yield Operator("most", 1 if degree == "more" else -1), i + 1
+        yield Operator("most", sign), i + 1
 
 
 def _ordinal(question: Question, i: int) -> Iterator[tuple[Operator, int]]:

@@ -365,9 +365,8 @@ class _Writer:
         if quantity == "date" and number.text and (date := read_bare(number.text)):
             return date, "date"
         amount = float(number.value)
-        written, datatype = (
-            (str(int(amount)), "integer") if amount.is_integer() else (repr(amount), "decimal")
-        )
+        datatype = "integer" if amount.is_integer() else "decimal"
+        written = str(int(amount)) if amount.is_integer() else repr(amount)
         own: Kind = "" if relation is None else self.kind(((relation, 1),))
         return Literal(written, XSD + datatype), "date" if quantity == "date" else own
 

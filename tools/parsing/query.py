@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias, dataclass_transform
 
 Step: TypeAlias = tuple[int, int]  # a relation of the index; 1: from subject to object, -1: backwards
 Path: TypeAlias = tuple[Step, ...]
@@ -17,32 +18,30 @@ Function: TypeAlias = Literal["count", "sum", "average"]
 Comparison: TypeAlias = Literal["gt", "lt", "ge", "le", "eq"]
 
 
+@dataclass_transform(frozen_default=True)
 class Tree:
-    """A query tree. Its hash is computed once: its denotation is looked up by it many times."""
+    """A query tree: a frozen dataclass, its hash computed once, for its denotation is looked up by it."""
 
-    __slots__ = ("_hash",)
-    _hash: int
+    __match_args__: ClassVar[tuple[str, ...]]  # the names of its parts
 
     def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
         cls.__hash__ = Tree.__hash__  # type: ignore[method-assign]  # instead of the one of the dataclass
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((type(self).__name__, *vars(self).values()))
+
     def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            own = (type(self).__name__, *(getattr(self, name) for name in type(self).__slots__))
-            object.__setattr__(self, "_hash", hash(own))
-            return self._hash
+        return self._hash
 
 
-@dataclass(frozen=True, slots=True)
 class Nodes(Tree):
     """Entities or literals of one name: several where the name is shared."""
 
     nodes: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
 class Number(Tree):
     """A number, date or time of the question."""
 
@@ -52,21 +51,18 @@ class Number(Tree):
     unit: str = ""  # behind it, as the lexicon writes it
 
 
-@dataclass(frozen=True, slots=True)
 class Members(Tree):
     """The members of a class (its subclasses' too): `cls` numbers the classes of the index."""
 
     cls: int
 
 
-@dataclass(frozen=True, slots=True)
 class Having(Tree):
     """Everything a path can be walked from."""
 
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
 class Image(Tree):
     """What a path leads to from a set: the capital of X, the cities of X."""
 
@@ -74,7 +70,6 @@ class Image(Tree):
     of: Set
 
 
-@dataclass(frozen=True, slots=True)
 class And(Tree):
     """The intersection of two sets."""
 
@@ -82,7 +77,6 @@ class And(Tree):
     right: Set
 
 
-@dataclass(frozen=True, slots=True)
 class Or(Tree):
     """The union of two sets."""
 
@@ -90,7 +84,6 @@ class Or(Tree):
     right: Set
 
 
-@dataclass(frozen=True, slots=True)
 class Minus(Tree):
     """A set without another."""
 
@@ -98,7 +91,6 @@ class Minus(Tree):
     without: Set
 
 
-@dataclass(frozen=True, slots=True)
 class Extremal(Tree):
     """The members with the largest or smallest of all their values of a numeric path. Ties are kept.
 
@@ -112,7 +104,6 @@ class Extremal(Tree):
     count: int = 1  # how many values from there on ("the three largest": 3)
 
 
-@dataclass(frozen=True, slots=True)
 class ExtremalAggregate(Tree):
     """The members with the largest (sign 1) or smallest (-1) number of links, at least one, to members of
     `to` (None: to anything), or sum or average of the values at the end of a path."""
@@ -124,7 +115,6 @@ class ExtremalAggregate(Tree):
     to: Set | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Compared(Tree):
     """The members of whose values of a numeric path one compares with a number, or with a set of literals:
     the largest of them for gt and ge, the smallest for lt and le, any for eq."""
@@ -135,7 +125,6 @@ class Compared(Tree):
     value: Number | Set
 
 
-@dataclass(frozen=True, slots=True)
 class Linked(Tree):
     """The members that a path links to so many members of `to` (None: of anything), at least one."""
 
@@ -146,14 +135,12 @@ class Linked(Tree):
     to: Set | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Count(Tree):
     """How many members a set has."""
 
     of: Set
 
 
-@dataclass(frozen=True, slots=True)
 class Aggregate(Tree):
     """Sum or average of the values of a numeric path over a set: every value of every member once."""
 
@@ -162,14 +149,12 @@ class Aggregate(Tree):
     of: Set
 
 
-@dataclass(frozen=True, slots=True)
 class Exists(Tree):
     """Yes or no: whether a set has members."""
 
     of: Set
 
 
-@dataclass(frozen=True, slots=True)
 class Grouped(Tree):
     """One row for each member that a path leads somewhere from: the member, and how many members of `to`
     (None: of anything) it leads to, or the sum or average of the values at its end."""
@@ -191,8 +176,8 @@ def parts_of(tree: object) -> Iterator[Tree]:
     """A tree and all trees inside it."""
     if isinstance(tree, Tree):
         yield tree
-        for name in type(tree).__slots__:
-            yield from parts_of(getattr(tree, name))
+        for part in vars(tree).values():
+            yield from parts_of(part)
 
 
 def replaced(tree: Any, old: Tree, new: Any) -> Any:
@@ -201,4 +186,4 @@ def replaced(tree: Any, old: Tree, new: Any) -> Any:
         return new
     if not isinstance(tree, Tree):
         return tree
-    return type(tree)(*(replaced(getattr(tree, name), old, new) for name in type(tree).__slots__))
+    return type(tree)(*(replaced(getattr(tree, name), old, new) for name in tree.__match_args__))

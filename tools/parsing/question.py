@@ -21,7 +21,6 @@ from triplewise.tools.parsing.denotation import denotation
 from triplewise.tools.parsing.derivation import Category, Derivation, Features
 from triplewise.tools.parsing.follow_up import Turn, read_tree, without_opening
 from triplewise.tools.parsing.index import GraphIndex
-from triplewise.tools.parsing.query import Query
 from triplewise.tools.parsing.vocabulary import Vector, Vocabulary
 from triplewise.tools.retrieval.encoder import Encoder, english_words
 
@@ -55,9 +54,7 @@ class Question:
         linked: Sequence[LinkedEntity] | None = None,
         turns: Sequence[Turn] = (),
     ) -> None:
-        self.earlier = [
-            (turn, read_tree(turn.tree, index)) for turn in turns
-        ]  # what it may lean on, newest first
+        self.earlier = [(turn, read_tree(turn.tree, index)) for turn in turns]  # newest first
         text, self.clause = without_opening(text) if turns else (text, 1.0)
         self.text, self.index, self.linked = text, index, linked
         self.vocabulary = Vocabulary.of(index)
@@ -116,11 +113,9 @@ class Question:
 
         It has the same first letter, and at most one letter in five differs.
         """
-        words = self.vocabulary.words_by_letter if classes_only else self.vocabulary.names_by_letter
-        for word in dict.fromkeys((singular(self.folded[i]), self.folded[i])):
-            if len(word) < LEAST_LETTERS:
-                continue
-            known, limit = words.get(word[0], ()), max(len(word) // 5, 1)
+        forms = dict.fromkeys((singular(self.folded[i]), self.folded[i]))
+        for word in (form for form in forms if len(form) >= LEAST_LETTERS):
+            known, limit = self.vocabulary.beginning_with(word[0], classes_only), max(len(word) // 5, 1)
             if found := process.extractOne(word, known, scorer=OSA.distance, score_cutoff=limit):
                 return str(found[0])
         return None
@@ -186,23 +181,11 @@ class Question:
         as_name = start > 0 and self.is_english and self.tokens[start].capital
         return end - start == 1 and (grammar or (singular(word) in self.vocabulary.words and not as_name))
 
-    def add(
-        self,
-        category: Category,
-        span: Span,
-        features: Features,
-        *,
-        kind: str,
-        query: Query | None = None,
-        meaning: object = None,
-        mentions: frozenset[int] = frozenset(),
-        parts: tuple[Derivation, ...] = (),
-    ) -> Derivation:
+    def add(self, anchor: Derivation) -> None:
         """Add an anchor."""
-        found = None if query is None else denotation(query, self.index)
-        anchor = Derivation(category, *span, features, query, found, meaning, kind, span[0], mentions, parts)
+        if anchor.query is not None:
+            anchor.denotation = denotation(anchor.query, self.index)
         self.anchors.append(anchor)
-        return anchor
 
     def of_kind(self, *kinds: str) -> list[Derivation]:
         """The anchors of some kinds."""
@@ -289,7 +272,7 @@ def _is_variant(word: str, question: Question) -> bool:
     """Whether a word is an English one spelt otherwise, or the adjective of a place in the graph: Spanish."""
     word, is_capital = singular(word.lower()), word[0].isupper()
     if _OF_PLACE.search(word):
-        names = question.vocabulary.names_by_letter.get(word[0], ())
-        return any(len(name) > SHORT and word.startswith(name[: max(len(name) - 2, SHORT)]) for name in names)
+        names = question.vocabulary.beginning_with(word[0])
+        return any(word.startswith(name[: max(len(name) - 2, SHORT)]) for name in names)
     words = () if is_capital else (known for known in english_words() if known[0] == word[0])
     return process.extractOne(word, words, scorer=OSA.distance, score_cutoff=len(word) // LONG) is not None

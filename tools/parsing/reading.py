@@ -7,7 +7,6 @@ the chart, weights and confidence.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -115,13 +114,9 @@ def read_question(
     One without values, whose fact the graph lacks, is a reading like others: `missing` names the fact.
     """
     grounded, candidates = derive(question, kg, encoder, linked, seeds, turns=turns)
-    is_whole = grounded.index is GraphIndex.whole(kg, encoder)
     calibration = calibration_for(kg)
     ranked = shares([c.score for c in candidates], [c.answer for c in candidates])
     features = [c.features for c in candidates]
-    of_answer = defaultdict[Hashable, list[Candidate]](list)
-    for candidate in candidates:
-        of_answer[candidate.answer].append(candidate)
     readings: list[Reading] = []
     for place, share in enumerate(ranked):
         if len(readings) == most or (kg.deadline is not None and kg.deadline.passed):
@@ -133,11 +128,11 @@ def read_question(
             evidence |= {name: evidence[name] + turn.evidence.get(name, 0.0) for name in SUMS}
         left = 1.0 - sum(reading.confidence for reading in readings)
         confidence = min(calibration.probability(evidence), max(left, 0.0))
-        alike = sorted(of_answer[candidates[share.best].answer], key=lambda c: -c.score)
+        alike = (c for c in candidates if c.answer == candidates[share.best].answer)
         written = (_written(grounded, candidate, kg, evidence, confidence) for candidate in alike)
         if (reading := next(filter(None, written), None)) is not None:
             readings.append(reading)
-    return tuple(readings) if is_whole else _with_values(readings, kg)
+    return _with_values(readings, kg) if grounded.index.is_part else tuple(readings)
 
 
 def _with_values(readings: Sequence[Reading], kg: KnowledgeGraph) -> tuple[Reading, ...]:
@@ -154,8 +149,7 @@ def _with_values(readings: Sequence[Reading], kg: KnowledgeGraph) -> tuple[Readi
             values = (str(result.boolean).lower(),)
         key: Hashable = frozenset(values) or reading.program
         if (better := of_values.get(key)) is not None:
-            shared = min(better.confidence + reading.confidence, 1.0)
-            of_values[key] = replace(better, confidence=max(better.confidence, shared))
+            of_values[key] = replace(better, confidence=min(better.confidence + reading.confidence, 1.0))
         else:
             of_values[key] = replace(reading, values=values, missing="" if values else reading.missing)
     return tuple(of_values.values())
@@ -181,18 +175,13 @@ def _written(
     seeds = round(math.expm1(candidate.features.get("seed_support", 0.0)))  # see `chains`
     uncovered = question.uncovered(candidate.derivation)
     is_earlier = not {"ana", "ell"}.isdisjoint(candidate.features)
+    source = f"{seeds} seed question{'s' if seeds > 1 else ''}" if seeds else WORDS
+    source = PROVENANCE if is_earlier and not seeds else source
+    missing = _missing(candidate.query, index) if answer == frozenset() else ""
     return Reading(
-        *program,
-        candidate.score,
-        confidence,
-        f"{seeds} seed question{'s' if seeds > 1 else ''}" if seeds else PROVENANCE if is_earlier else WORDS,
-        values,
-        tuple(question.raw[i] for i in uncovered),
-        question.nearest(uncovered),
-        _missing(candidate.query, index) if answer == frozenset() else "",
-        dict(evidence),
-        write_tree(candidate.query, index),
-    )
+        *program, candidate.score, confidence, source, values, tuple(question.raw[i] for i in uncovered),
+        question.nearest(uncovered), missing, dict(evidence), write_tree(candidate.query, index),
+    )  # fmt: skip
 
 
 def _missing(query: Query, index: GraphIndex) -> str:

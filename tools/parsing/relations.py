@@ -35,10 +35,10 @@ COMPARABLE = 0.8  # least share of values with a place on a line, of a relation 
 _DATE = re.compile(r"(-?\d{1,6})(?:-(\d\d))?(?:-(\d\d))?(?:T(\d\d):(\d\d))?")
 _DATES = {XSD + name for name in ("date", "dateTime", "gYear", "gYearMonth")}
 CODE = re.compile(r"[A-Za-z]{0,2}[\d._-]+|[mg][._].*")  # local names that say nothing
-_NOTE = re.compile(r" \([^()]*\)$")
+NOTE = re.compile(r" \([^()]*\)$")
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class Relation:
     """A relation between nodes, or two that a mediator joins."""
 
@@ -51,9 +51,6 @@ class Relation:
     i: int = -1  # its number
     kind: str = "entity"  # of its values: entity, number, date, boolean or string
     dtype: str = ""  # number, date or time where its values can be compared
-
-    def __repr__(self) -> str:
-        return self.names[0].replace(" ", "_")
 
     def edges(self, direction: int) -> Edges:
         """Its path as it is walked in a direction."""
@@ -181,7 +178,7 @@ def _names_of(
 ) -> tuple[list[str], list[str]]:
     """Names of a relation from subject to object, and back."""
     text = texts.get(relation, RelationText(split_name(local_name(relation.value))))
-    label, subject = _NOTE.sub("", text.label), text.subject_type
+    label, subject = NOTE.sub("", text.label), text.subject_type
     short = label.removeprefix(f"{subject} ") if subject else label
     names = words_of(relation, [short, label, *sorted(text.aliases)], profile)
     inverse = [fold(text.inverse)] if text.inverse else []

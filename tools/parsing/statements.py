@@ -22,13 +22,13 @@ from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.query import Image, Nodes, Step
 from triplewise.tools.parsing.reading import Reading, program_of
+from triplewise.tools.parsing.relations import NOTE
 from triplewise.tools.parsing.similarity import NEARLY, similarities, thresholds_of
 from triplewise.tools.retrieval.encoder import Encoder
 
 Form = OneOf["question", "claim", "slot"]
 
 _SLOT = re.compile(r"\s*(\S.*?)\s*\[SEP\]\s*(.*\S)\s*", re.DOTALL)
-_NOTE = re.compile(r" \([^()]*\)$")
 _LATE_ORDER = re.compile(r",\s*(?:please\s+)?(?:name|list|tell)\s+(?:all|the|me|us|every|any)\b")
 
 
@@ -85,7 +85,7 @@ def _matches(
 
     A name that the KG has for a relation of other entities means that one: "capital" is not "capital of".
     """
-    key, rels = normalise(_NOTE.sub("", relation)), index.rels
+    key, rels = normalise(NOTE.sub("", relation)), index.rels
     steps = [step_of(number) for number in steps_at(index, frozenset((node,))).tolist()]
     # Backward, a relation has a name only if it has one of its own that way.
     own = ((step, rels[step[0]].names if step[1] > 0 else rels[step[0]].inverse) for step in steps)

@@ -9,7 +9,7 @@ from functools import cache
 
 from triplewise.tools.core.terms import Literal
 from triplewise.tools.language.lexicon import lexicon, section
-from triplewise.tools.parsing.derivation import Category, f
+from triplewise.tools.parsing.derivation import Category, Derivation, f
 from triplewise.tools.parsing.query import Nodes, Number
 from triplewise.tools.parsing.question import Question
 
@@ -34,11 +34,10 @@ def ground_values(question: Question) -> None:
             units = is_unit.index(False) if False in is_unit else len(is_unit)
             forms = ("".join(words[end : end + MOST_UNITS]), *words[end : end + units][::-1])  # km/h
             unit = next((lexicon().units[form] for form in forms if form in lexicon().units), "")
-            for behind in (end, end + units) if units else (end,):
-                features = f(number=1, number_in_name=in_name and not nodes)
-                given = replace(number, unit=unit)
-                query = Nodes(nodes) if nodes else given
-                question.add(Category.SET, (i, behind), features, kind="value", query=query, meaning=given)
+            features, given = f(number=1, number_in_name=in_name and not nodes), replace(number, unit=unit)
+            query = Nodes(nodes) if nodes else given
+            for stop in (end, end + units) if units else (end,):
+                question.add(Derivation(Category.SET, i, stop, features, query, meaning=given, kind="value"))
         i = end
 
 

@@ -6,7 +6,7 @@ Everything is computed over all relations at a time: thousands of them cost a qu
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -54,15 +54,10 @@ class Vocabulary:
             index.kept["vocabulary"] = cls(index)
         return cast(Vocabulary, index.kept["vocabulary"])
 
-    @cached_property
-    def words_by_letter(self) -> Mapping[str, list[str]]:
-        """The longer words of relations and classes, by their first letter."""
-        return _by_letter(self.words)
-
-    @cached_property
-    def names_by_letter(self) -> Mapping[str, list[str]]:
-        """The longer words of all names in the graph, by their first letter."""
-        return _by_letter({*self.words, *self._index.named.by_word})
+    def beginning_with(self, letter: str, classes_only: bool = False) -> list[str]:
+        """The longer words with a first letter: of all names in the graph, or of classes and relations."""
+        known = self.words if classes_only else {*self.words, *self._index.named.by_word}
+        return sorted(word for word in known if len(word) > SHORT and word[0] == letter)
 
     @cached_property
     def hints(self) -> Mapping[str, tuple[Vector, Vector]]:
@@ -92,14 +87,6 @@ class Vocabulary:
         """How well each class goes with what a wh-word asks for."""
         best: Vector = np.max([self.hints[word][1] for word in words], axis=0)
         return best
-
-
-def _by_letter(words: Iterable[str]) -> dict[str, list[str]]:
-    found = defaultdict[str, list[str]](list)
-    for word in sorted(words):
-        if len(word) > SHORT:
-            found[word[0]].append(word)
-    return dict(found)
 
 
 class Names:

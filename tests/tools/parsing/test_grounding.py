@@ -127,7 +127,7 @@ def test_a_day_without_a_year_is_that_day_of_every_year(asked: Asked) -> None:
         ("the second longest river", Operator("ordinal", 2)),
         ("the most populous city", Operator("superlative", 1)),
         ("the smallest city", Operator("superlative", -1)),
-        ("older than Ada", Operator("comparison", 1, "lt")),
+        ("older than Ada", Operator("comparison", -1, "lt")),
         ("at least two", Operator("comparison", 1, "ge")),
         ("two or more", Operator("comparison_after", 1, "ge")),
         ("founded after 1900", Operator("comparison", 1, "gt")),

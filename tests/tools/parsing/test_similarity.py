@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triplewise.tools.kg import open_kg
-from triplewise.tools.parsing.coverage import coverage
+from triplewise.tools.parsing.similarity import coverage
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import open_encoder
 
