@@ -6,7 +6,9 @@ import csv
 import gc
 import io
 import json
+import os
 import re
+import shutil
 import sqlite3
 import sys
 import traceback
@@ -31,6 +33,7 @@ EXIT_CODES = (
 )
 
 USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
+NARROWEST = 30  # Columns that a table is laid out for at least; a narrower terminal breaks its lines
 LONGEST_CELL = 2_000  # Characters of a cell of a table that are printed; JSON and CSV have all
 _FORMULA = re.compile(r"[=+@＝＋－＠\t\r\n]|-(?!\d[\d.,]*(?:[eE][+-]?\d+)?\Z)")
 """How a cell begins that a spreadsheet would run; a negative number is none."""
@@ -143,7 +146,8 @@ def progress_bars(interrupted: str = "") -> Iterator[Callable[..., None]]:
             raise Interrupted(interrupted) from None
         raise
     finally:
-        progress.stop()
+        if tasks:
+            progress.stop()
 
 
 def csv_text(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -167,6 +171,8 @@ def run_command(arguments: Sequence[str], commands: typer.Typer, name: str = "tr
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+    if shutil.get_terminal_size().columns < NARROWEST:
+        os.environ["COLUMNS"] = str(NARROWEST)
     debug = "--debug" in arguments
     for argument in arguments:
         if argument.encode("utf-8", "replace").decode() != argument:

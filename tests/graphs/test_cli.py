@@ -157,6 +157,8 @@ def test_output_fits_a_narrow_terminal_in_colours_that_can_be_turned_off(
     assert "\x1b" not in "".join(lines)
     assert "  PREFIX wdt: <http://www.wikidata.org/prop/direct/>" in lines, "a query is never broken"
     assert [line for line in lines if len(line) > 36 and "PREFIX" not in line and "?" not in line] == []
+    monkeypatch.setenv("COLUMNS", "1")
+    assert "Offenbach am Main" in cli("ask", QUESTION).out
 
 
 def test_a_given_entity_is_taken(cli: Cli) -> None:

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triplewise.tools.core.addresses import whole_url, without_login
-from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import check_regular, kept_json
 from triplewise.tools.core.taught import names_of
 from triplewise.tools.kg.profile import Profile, load_profile, profile_names
@@ -38,6 +38,7 @@ UNCHECKED = re.compile(rf"{PROFILE}|{MANIFEST}|.*\.lock|store/(LOCK|LOG.*)")  # 
 REINDEXED = 300_000  # triples up to which names are indexed anew, in memory, when the profile was changed
 DEMO = "demo"
 MEMORY_BYTES = 32 * 2**20  # up to which files (as they lie on disk) are opened in memory; more is loaded once
+LEAST_MEMORY = 1_280 * 2**20  # bytes of address space that opening a graph and reading its questions takes
 OPENED = 8  # graphs that a process keeps open; others go once nobody uses them any longer
 FIRST_LOOK = 5.0  # seconds that an endpoint has to show its first facts, by which a known graph is recognised
 INDEX = "index"  # where the label index of an endpoint lies in its cache folder
@@ -161,8 +162,19 @@ def _cached(identity: str, kind: str = "homes") -> Path:
     )
 
 
+def check_address_space() -> None:
+    """Raise `ConfigurationError` where the system allows so little that it would abort the process."""
+    with suppress(ImportError):  # no POSIX
+        from resource import RLIMIT_AS, getrlimit
+
+        if 0 <= (allowed := getrlimit(RLIMIT_AS)[0]) < LEAST_MEMORY:
+            fix = f"allow {LEAST_MEMORY >> 20:,} MiB at least, by `ulimit -v {LEAST_MEMORY >> 10}`"
+            raise ConfigurationError(f"this process may take no more than {allowed >> 20:,} MiB; {fix}")
+
+
 def _open(source: str | Path, profile: ProfileSource, deadline: Deadline | None) -> KnowledgeGraph:
     given = None if profile is None else load_profile(profile)
+    check_address_space()
     text, path = str(source), Path(source).expanduser()
     if text == DEMO:
         folder = Path(str(resources.files("triplewise.tools.kg") / DEMO))

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from os.path import exists
 from pathlib import Path
 from typing import Any, Literal as OneOf, cast
@@ -29,6 +30,7 @@ from triplewise.tools.kg.protocol import is_datatype
 OnError = OneOf["skip", "stop"]
 Progress = Callable[[str, int, "int | None"], None]
 
+MOST_PATHS = 100_000  # files and folders in a folder that is looked through for a graph
 _EXTENSIONS = ("nt", "nq", "ttl", "trig", "rdf", "xml")
 FORMATS = {f".{extension}": ox.RdfFormat.from_extension(extension) for extension in _EXTENSIONS}
 FORMATS |= {".owl": ox.RdfFormat.RDF_XML, **dict.fromkeys((".jsonld", ".json"), ox.RdfFormat.JSON_LD)}
@@ -329,9 +331,15 @@ def rdf_files(folder: Path) -> list[Path]:
     """The RDF files in a folder and the folders in it, but hidden ones; .xml and tables may be anything."""
     suffixes = FORMATS.keys() - {".xml", ".json"}
     try:
-        files = [path for path in sorted(folder.rglob("*")) if path.is_file() and suffix_of(path) in suffixes]
+        paths = list(islice(folder.rglob("*"), MOST_PATHS + 1))
+        if len(paths) > MOST_PATHS:
+            message = (
+                f"more than {MOST_PATHS:,} files and folders; name the files of the graph, or their folder"
+            )
+            raise DataError(message, folder)
+        files = [path for path in sorted(paths) if suffix_of(path) in suffixes and path.is_file()]
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", folder) from error
+        raise DataError(f"cannot be read: {error.strerror}", error.filename or folder) from error
     return [path for path in files if not any(p.startswith(".") for p in path.relative_to(folder).parts)]
 
 

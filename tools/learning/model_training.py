@@ -21,29 +21,14 @@ from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import write_json
+from triplewise.tools.core.files import packaged, write_json
 from triplewise.tools.learning.encoder_training import Progress, ProgressCallback
 from triplewise.tools.learning.trajectory import Opening, Trajectory, conversation
 
 REPORT = "training.json"  # Written last: the adapter in the same folder is then complete
 MAX_TOKENS = 4096
-LORA: dict[str, Any] = {
-    "r": 32,
-    "lora_alpha": 32,
-    "lora_dropout": 0.05,
-    "target_modules": [f"{name}_proj" for name in ("q", "k", "v", "o", "down", "up", "gate")],
-    "task_type": "CAUSAL_LM",
-}
-TRAINING: dict[str, Any] = {
-    "num_train_epochs": 3.0,
-    "per_device_train_batch_size": 2,
-    "gradient_accumulation_steps": 2,
-    "learning_rate": 2e-5,
-    "lr_scheduler_type": "cosine",
-    "warmup_steps": 0.05,  # a share of all
-    "save_steps": 50,
-}
-"""What an adapter is and how it is trained: the paper's settings (A.2 and table 6)."""
+LORA, TRAINING = packaged("triplewise.tools.learning", "adapter.yaml").values()
+"""What an adapter is and how it is trained: the paper's settings (A.2 and table 6), of peft and of trl."""
 
 
 def train_adapter(

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.opened import close_all
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.kg import IRI, KnowledgeGraph, open as opening, open_kg
+from triplewise.tools.kg import IRI, KnowledgeGraph, open as opening, open_kg, rdf
 from triplewise.tools.kg.infer import endpoint_profile, infer_profile
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.local import LocalKG
@@ -128,6 +128,17 @@ def test_a_folder_of_files_opens_as_one_graph(tmp_path: Path) -> None:
     assert load_kg([tmp_path], tmp_path / "kg").triples == 3
     (tmp_path / "c.ttl").write_text(WORDS + "x:blueBird x:madeBy x:greatMotors .")
     assert open_kg(tmp_path) is not kg
+
+
+def test_a_whole_disk_or_too_little_memory_is_refused(company: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rdf, "MOST_PATHS", 5)
+    for number in range(6):
+        (company.parent / f"{number}.dat").touch()
+    with pytest.raises(DataError, match="more than 5 files and folders"):
+        open_kg(company.parent)
+    monkeypatch.setattr("resource.getrlimit", lambda _: (700 * 2**20, -1))
+    with pytest.raises(ConfigurationError, match=r"no more than 700 MiB.*ulimit -v 1310720"):
+        open_kg(company)
 
 
 @pytest.mark.parametrize(
