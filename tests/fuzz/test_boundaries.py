@@ -30,12 +30,12 @@ from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.core.errors import ActionError, TriplewiseError
 from triplewise.tools.core.files import read_text
 from triplewise.tools.core.taught import names_of, ratings_of, right_answers
-from triplewise.tools.core.terms import RDFS, XSD
+from triplewise.tools.core.terms import IRI, RDFS, XSD
 from triplewise.tools.kg.engine import read_query
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import load_profile
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.protocol import LONGEST_LABEL, KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.sparql_results import Reply, judge
 from triplewise.tools.learning.trajectory import read_trajectories
 from triplewise.tools.parsing.confidence import read_calibration
@@ -311,7 +311,7 @@ def test_a_monstrous_reply_is_read_at_once_and_not_kept(head: str, piece: str, e
 
 
 LABEL = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
-    (" ", "", "x" * 200, "a b " * 90, "(", "?", "the", "is")
+    (" ", "", "x" * 200, "a b " * 90, "y" * 300_000, "(", "?", "the", "is")
 )
 
 
@@ -323,6 +323,7 @@ def test_labels_of_any_text_end_no_run(labels: Sequence[str]) -> None:
     store.extend(ox.Quad(n, label_of, ox.Literal(text)) for n, text in zip((a, b, p, q), labels, strict=True))
     store.extend([ox.Quad(a, p, b), ox.Quad(b, q, ox.Literal(labels[0])), ox.Quad(b, q, ox.Literal(7))])
     kg = LocalKG(store, load_profile("generic"), "labels")
+    assert all(len(label) <= LONGEST_LABEL for label in kg.labels([IRI("http://e/a")]).values())
     for question in (f"Who {labels[2]} {labels[0]}?", labels[1]):
         with suppress(TriplewiseError):
             inputs = {"question": question, "entities": {"it": "<http://e/a>"}}

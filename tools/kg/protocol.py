@@ -31,6 +31,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
+LONGEST_LABEL = 10_000  # characters of a label that are shown and kept
 BATCH = 500  # terms a VALUES block holds at most; Virtuoso's compiler fails on some thousand
 LABELS, MEMORY = 100_000, 50_000  # kept a KG: labels, and what is remembered under one topic
 ANSWERS, ANSWER_ROWS = 200, 2_000  # most answers that a cache keeps, and most rows of one
@@ -481,7 +482,7 @@ def _best_labels(profile: Profile, result: Result) -> dict[IRI, str]:
             by_language = 0 if preferred else 2 if label.language else 1
             rank = by_language, order.get(predicate.value, len(order)), label.language, label.value
             ranks[subject] = min(rank, ranks.get(subject, rank))
-    return {subject: one_line(rank[-1]) for subject, rank in ranks.items()}
+    return {subject: one_line(rank[-1][:LONGEST_LABEL]) for subject, rank in ranks.items()}
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
