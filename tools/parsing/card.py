@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -123,12 +122,10 @@ class SchemaCard:
                 members, iri = index.members(c), write_iri(of.iri, index.profile)
                 sample = next((write_node(index.terms[i], index.profile) for i in members), "")
                 classes.append(ClassCard(iri, of.names, len(members), sample))
+        classes.sort(key=lambda card: (-card.members, card.names))
         relations = (_relation_card(index, relation) for relation in index.rels)
-        return cls(
-            kg.name,
-            tuple(sorted(classes, key=lambda card: (-card.members, card.names))),
-            tuple(sorted(relations, key=lambda card: (-card.facts, card.id))),
-        )
+        ordered = tuple(sorted(relations, key=lambda card: (-card.facts, card.id)))
+        return cls(kg.name, tuple(classes), ordered)
 
     def text(self, most: int = 100) -> str:
         """The card in lines, at most so many classes and so many relations."""
@@ -236,7 +233,7 @@ def named_classes(
             is_linked = any(start < b and a < end for a, b in named)
             if nodes := _called(kg, noun, None if is_linked else encoder):
                 found[start, end] = nodes[0]
-    return {node: place for place, node in sorted(found.items(), key=itemgetter(0))[:CLASSES]}
+    return {node: place for place, node in sorted(found.items())[:CLASSES]}
 
 
 def nouns_of(question: str) -> Iterator[tuple[tuple[int, int], list[str]]]:

@@ -84,16 +84,11 @@ def _members(query: q.Set, index: GraphIndex) -> frozenset[int]:
 
 
 def values_at(nodes: AbstractSet[int], path: q.Path, index: GraphIndex) -> dict[int, tuple[float, ...]]:
-    """The numbers or dates that nodes have at the end of a path, smallest first, where they have any; those
-    that literals are, of a path without steps."""
+    """The numbers or dates that nodes have by a path of one step, smallest first; or are, by one of none."""
     if not path:
         return {x: (index.value[x],) for x in nodes if x in index.value}
-    *before, last = path
-    table = index.values(last)
-    if before:
-        ends = {x: index.walk(tuple(before), frozenset([x])) for x in nodes}
-        found = {x: {v for end in reached for v in table.get(end, ())} for x, reached in ends.items()}
-        return {x: tuple(sorted(values)) for x, values in found.items() if values}
+    (step,) = path
+    table = index.values(step)
     if len(nodes) > len(table):
         return {x: values for x, values in table.items() if x in nodes}
     return {x: table[x] for x in nodes if x in table}
@@ -123,8 +118,7 @@ def _aggregate(function: q.Function, path: q.Path, nodes: frozenset[int], index:
 
 def _literals_of(number: q.Number, index: GraphIndex) -> frozenset[int]:
     """The literals of one number, of one time of day, or within one date (a year, a month, a day)."""
-    line = index.cache.get("line")
-    if line is None:
+    if (line := index.cache.get("line")) is None:
         line = index.cache["line"] = sorted((value, node) for node, value in index.value.items())
     low, high = number.value - 1e-6, number.value + max(_width(number) - 1e-6, 1e-6)
     some = line[bisect_left(line, (low, -1)) : bisect_left(line, (high, -1))]

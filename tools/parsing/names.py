@@ -25,11 +25,11 @@ MOST_PARTS = 3  # nodes that a part of a name may mean, if none of them is far b
 BETTER_KNOWN = 5.0  # times the facts of the next one
 
 
-def ground_names(question: Question) -> None:
+def ground_names(question: Question, linked: Sequence[LinkedEntity] | None) -> None:
     """Entities and literals that the question names; what is quoted or given first."""
     names = _Names(question)
-    if question.linked is not None:
-        names.given(question.linked)
+    if linked is not None:
+        names.given(linked)
         names.in_full(only="literal")
     else:
         names.in_full()

@@ -47,16 +47,10 @@ class Question:
     relations, with their names read backwards ("child of" for parent), and with all classes.
     """
 
-    def __init__(
-        self,
-        text: str,
-        index: GraphIndex,
-        linked: Sequence[LinkedEntity] | None = None,
-        turns: Sequence[Turn] = (),
-    ) -> None:
+    def __init__(self, text: str, index: GraphIndex, turns: Sequence[Turn] = ()) -> None:
         self.earlier = [(turn, read_tree(turn.tree, index)) for turn in turns]  # newest first
         text, self.clause = without_opening(text) if turns else (text, 1.0)
-        self.text, self.index, self.linked = text, index, linked
+        self.text, self.index = text, index
         self.vocabulary = Vocabulary.of(index)
         self.tokens = tokenise(text)
         if turns:  # what is not said
@@ -74,15 +68,14 @@ class Question:
         self.operators = set[int]()
         self.pronouns = set[int]()  # tokens that refer to what was asked before
         self.unknown = set[int]()  # tokens in no name of the graph, strange or capitalised
-        words = lexicon()
         beginning = " ".join(self.words[:3]) + " "
         is_verb_first = not word_list("yes_or_no").isdisjoint(self.words[:1])
         self.is_yes_no = is_verb_first and self.words[1:2] != ["you"]
-        counting = tuple(f"{text} " for text in section("counting"))
+        counting = tuple(f"{words} " for words in section("counting"))
         self.may_be_empty = self.is_yes_no or beginning.startswith(counting)
         asking = next((word for word in self.words if word in QUESTION_WORDS), "")
         self.asks_number = self.words[:1] == ["how"] and self.words[1:2] in (["many"], ["much"])
-        self.wh = asking if asking in words.kinds else None
+        self.wh = asking if asking in lexicon().kinds else None
         self.strange = {i for i in range(self.n) if self._is_strange(self.words[i])}  # not even English
         for i in self.strange:
             self.words[i] = self.nearest_word(i, classes_only=True) or self.words[i]
@@ -198,27 +191,22 @@ class Question:
         self.hard = [0, *accumulate(int(name in HARD) for name in self.skip)]
 
     def _skipped(self, i: int) -> str | None:
-        words, word = lexicon(), self.words[i]
-        follows = self.words[i - 1] if i else ""
+        """What leaving out a token costs, as a feature calls it: the first of these that holds."""
+        word, before, is_operator = self.words[i], self.words[i - 1] if i else "", i in self.operators
         of_all = self.is_yes_no and word in ("all", "every", "only")
-        another = word in QUESTION_WORDS and follows == "and"  # who directed X and when was it released
-        if (i in self.operators and word in ("not", "no")) or of_all or another:
-            return "skip_op"
-        if word.isdigit() and i - 1 in self.named and i not in self.named:  # Avatar 2
-            return "skip_capital"
-        if i in self.pronouns:
-            return "skip_pronoun"
-        if word in word_list("stop") or (word in word_list("others") and i not in self.operators):
-            return None
-        places = {"skip_op": self.operators, "skip_name": self.named, "skip_known": self.known}
-        if (found := next((name for name, of in places.items() if i in of), None)) is not None:
-            return found
+        another = word in QUESTION_WORDS and before == "and"  # who directed X and when was it released
+        is_empty = word in word_list("stop") or (word in word_list("others") and not is_operator)
         # "which person", "which kind of" say nothing of their own.
-        is_kind = word in words.kinds["who"] and follows in ("which", "what")
-        if is_kind or (word in word_list("partitives") and self.words[i + 1 : i + 2] == ["of"]):
-            return None
-        is_capital = i > 0 and self.tokens[i].capital
-        return "skip_unknown" if i in self.unknown else "skip_capital" if is_capital else "skip_content"
+        is_kind = word in lexicon().kinds["who"] and before in ("which", "what")
+        is_part = word in word_list("partitives") and self.words[i + 1 : i + 2] == ["of"]
+        costs = (
+            ("skip_op", of_all or another or (is_operator and word in ("not", "no"))),
+            ("skip_capital", word.isdigit() and i - 1 in self.named and i not in self.named),  # Avatar 2
+            ("skip_pronoun", i in self.pronouns), (None, is_empty), ("skip_op", is_operator),
+            ("skip_name", i in self.named), ("skip_known", i in self.known), (None, is_kind or is_part),
+            ("skip_unknown", i in self.unknown), ("skip_capital", i > 0 and self.tokens[i].capital),
+        )  # fmt: skip
+        return next((name for name, holds in costs if holds), "skip_content")
 
     @property
     def unreadable(self) -> set[int]:
@@ -234,14 +222,11 @@ class Question:
         covered = {i for leaf in derivation.leaves() for i in range(leaf.start, leaf.end)}
         return [i for i in range(self.n) if i not in covered and self.skip[i] in HARD]
 
-    def nearest(self, tokens: Iterable[int], most: int = 3) -> tuple[str, ...]:
-        """The labels of the relations that are nearest to some tokens."""
+    def nearest(self, tokens: Iterable[int]) -> tuple[str, ...]:
+        """The labels of the relations that are nearest to some tokens, at most three."""
         rows = [row for i in tokens if (row := self.relation_similarity.get((i, i + 1))) is not None]
-        if not rows or not self.index.rels:
-            return ()
-        best = np.max(rows, axis=0)
-        order = [int(r) for r in np.argsort(-best, kind="stable")[: 2 * most]]
-        return tuple(dict.fromkeys(self.index.rels[r].names[0] for r in order))[:most]
+        order = np.argsort(-np.max(rows, axis=0), kind="stable")[:6].tolist() if rows else ()
+        return tuple(dict.fromkeys(self.index.rels[r].names[0] for r in order))[:3]
 
 
 def unnamed_words(

@@ -103,8 +103,7 @@ class _Walk(NamedTuple):
 
     def then(self, step: _Walk) -> _Walk:
         """Return it with another step behind it."""
-        similarity = self.similarity * step.similarity
-        return _Walk((*self.path, *step.path), similarity, self.notes + step.notes)
+        return _Walk(self.path + step.path, self.similarity * step.similarity, self.notes + step.notes)
 
     def rule(self, anchor: str, note: str = "") -> Rule:
         """Return the rule that it is, with its similarity for a score and where it comes from."""

@@ -210,7 +210,7 @@ class Trees:
         def part() -> Set:
             return self.set(depth - 1)
 
-        measure = self.measure()
+        measure = self.measure()[-1:]
         kinds: list[Callable[[], Set]] = [
             *leaves,
             lambda: And(part(), part()),
@@ -219,16 +219,14 @@ class Trees:
             lambda: Minus(part(), part()),
             lambda: Minus(part(), Nodes(frozenset([self.node()]))),
             lambda: Image(self.path(), part()),
-            lambda: Image(((measure[-1][0], -1),), self.number(measure)),
+            lambda: Image(((measure[0][0], -1),), self.number(measure)),
             lambda: Extremal(
                 part(), measure, chance.choice(SIGNS), chance.choice((1, 1, 2)), chance.choice((1, 1, 2))
             ),
-            lambda: Extremal(
-                Image(measure[-1:], part()), (), chance.choice(SIGNS), chance.choice((1, 1, 2)), 1
-            ),
+            lambda: Extremal(Image(measure, part()), (), chance.choice(SIGNS), chance.choice((1, 1, 2)), 1),
             lambda: ExtremalAggregate(part(), self.measure("number"), "average", chance.choice(SIGNS)),
             lambda: Compared(part(), measure, chance.choice(COMPARISONS), self.number(measure)),
-            lambda: Compared(part(), measure[-1:], chance.choice(COMPARISONS), Image(measure[-1:], part())),
+            lambda: Compared(part(), measure, chance.choice(COMPARISONS), Image(measure, part())),
             lambda: ExtremalAggregate(
                 part(), self.path(), "count", chance.choice(SIGNS), chance.choice((None, part()))
             ),
