@@ -270,7 +270,7 @@ class _Linker:
         return _Mention(span, entries, weight)
 
     def _unnamed_runs(self, mentions: Sequence[_Mention]) -> list[Span]:
-        """Return what looks like a name but matched none in full: quotes, capitals, else rare words."""
+        """Return what looks like a name but may have matched none in full: capitals, else rare words."""
         places = list[tuple[int, int]]()
         start, end = -1, -1
         is_searched = self._cased or not any(mention.weight >= _TAKEN for mention in mentions)
@@ -283,9 +283,7 @@ class _Linker:
             elif start < 0 or not _JOINING.fullmatch(word):
                 places.append((start, end))
                 start = -1
-        runs = [span_at(self._text, a, b) for a, b in [*places, (start, end)] if a >= 0]
-        named = {(m.span.start, m.span.end) for m in mentions}
-        return [run for run in (*self._quoted, *runs) if (run.start, run.end) not in named]
+        return [span_at(self._text, a, b) for a, b in [*places, (start, end)] if a >= 0]
 
 
 def _same_case(written: str, label: str) -> bool:

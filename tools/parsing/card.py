@@ -237,8 +237,7 @@ def named_classes(
 
 
 def nouns_of(question: str) -> Iterator[tuple[tuple[int, int], list[str]]]:
-    """Give the runs of words that may name a class, the longest first: where each stands, and its words, the
-    last in the singular."""
+    """Give runs of words that may name a class, the longest first: place and words, the last in singular."""
     words = tokenise(question)
     for size in range(SPAN, 0, -1):
         for run in (words[first : first + size] for first in range(len(words) - size + 1)):

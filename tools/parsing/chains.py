@@ -283,8 +283,7 @@ def chain_anchors(
 ) -> list[Derivation]:
     """Chains around the entities that a question names, those that seed questions show, and two that meet.
 
-    A derivation spans the words that its chain accounts for. Call it when the anchors of entities have their
-    scores.
+    A derivation spans the words that its chain accounts for. Anchors of entities have their scores before.
     """
     if not (topics := topics_of(question)):
         return []

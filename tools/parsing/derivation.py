@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,17 +51,13 @@ class Category(StrEnum):
 
 
 OPPOSITE: Mapping[Comparison, Comparison] = {"gt": "lt", "lt": "gt", "ge": "le", "le": "ge"}
-OperatorName: TypeAlias = Literal[
-    "count", "average", "sum", "most", "superlative", "comparison", "comparison_after", "not", "or", "and",
-    "same", "ordinal", "between", "each", "commonest",
-]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator:
     """A word or phrase that composes: "how many", "longest", "more than", "or more", "not"."""
 
-    name: OperatorName
+    name: str  # of the lexicon, "superlative" or "ordinal"
     sign: int = 1  # 1 for most and more, -1 for least and less; of an ordinal, its number ("second": 2)
     comparison: Comparison | None = None
     similarity: Similarity | None = None  # of words that name a quantity ("longest") with each relation

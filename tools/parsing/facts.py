@@ -122,8 +122,7 @@ def best_names(names: Iterable[tuple[int, str]]) -> list[str]:
 
 
 def whole_facts(kg: KnowledgeGraph) -> Facts | None:
-    """All facts of a KG that an index is made from, in a fixed order; None of a large one, or of an endpoint
-    that does not give them all."""
+    """All facts of a KG that an index is made from, in a fixed order; None where they are too many to get."""
     kg = origin_of(kg)
     if kg.members:
         every = [whole_facts(member) for member in kg.members.values()]

@@ -12,7 +12,7 @@ from triplewise.tools.core.terms import Literal
 from triplewise.tools.language.lexicon import word_list
 from triplewise.tools.language.text import key, singular, split_name
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.parsing.derivation import Category, Derivation, Features, f
+from triplewise.tools.parsing.derivation import Category, Derivation, f
 from triplewise.tools.parsing.query import Image, Nodes
 from triplewise.tools.parsing.question import Question, Span, covers
 from triplewise.tools.pyql.text import read_term
@@ -33,7 +33,7 @@ def ground_names(question: Question, linked: Sequence[LinkedEntity] | None) -> N
         names.in_full(only="literal")
     else:
         names.in_full()
-        names.by_words(question.folded, ("bag", "part"))
+        names.by_words(question.folded)
         names.misspelt()
     names.unknown()
 
@@ -59,7 +59,7 @@ class _Names:
                 continue
             start = entity.start if entity.start >= 0 else folded.find(entity.mention.casefold())
             span = question.span_of(start, start + len(entity.mention)) if start >= 0 else None
-            self._add(span or (first, first + 1), [node], "exact", f(ent_given=1))
+            self._add(span or (first, first + 1), [node], "exact", ent_given=1)
 
     def in_full(self, only: str | None = None) -> None:
         """Spans that are a name, but for case, accents, signs and a plural or genitive s."""
@@ -74,7 +74,7 @@ class _Names:
                 continue
             for how, nodes in self._called(question.folded[start:end]).items():
                 if only in (None, how):
-                    self._add(span, nodes, how, f(ent_marked=span in marked))
+                    self._add(span, nodes, how, ent_marked=span in marked)
 
     def _called(self, words: Sequence[str]) -> dict[str, list[int]]:
         """Nodes of this name: how they are known by it -> nodes."""
@@ -89,23 +89,21 @@ class _Names:
                 break
         return found
 
-    def by_words(
-        self, words: Sequence[str], hows: tuple[str, str], changed: frozenset[int] | None = None
-    ) -> None:
-        """All words of a name within a window ("Kobe Bean Bryant"), or a rare part of one (a surname); where
-        words were corrected, all words of a name with one of these."""
+    def by_words(self, words: Sequence[str], changed: frozenset[int] | None = None) -> None:
+        """All words of a name within a window ("Kobe Bean Bryant"), with a corrected one where some were
+        `changed`, else also a rare part of a name (a surname)."""
         found = defaultdict[tuple[Span, str], set[int]](set)
         for node, placed in self._placed(words).items():
             need = {singular(word) for word in self._index.named.words[node]}
             places = sorted({place for some in placed.values() for place in some})
             if placed.keys() >= need and len(need) > 1 and places[-1] - places[0] < len(need) + 3:
                 if changed is None or not changed.isdisjoint(places):
-                    found[(places[0], places[-1] + 1), hows[0]].add(node)
+                    found[(places[0], places[-1] + 1), "bag" if changed is None else "fuzzy"].add(node)
             elif len(need) > len(placed) and changed is None:
                 gaps = (i for i, (a, b) in enumerate(pairwise(places), 1) if b - a > 1)
                 run = places[: next(gaps, len(places))]
                 if any(self._is_rare(i) for i in run):
-                    found[(run[0], run[-1] + 1), hows[1]].add(node)
+                    found[(run[0], run[-1] + 1), "part"].add(node)
         for (span, how), named in sorted(found.items(), key=lambda item: item[0][1] == "part"):
             if not any(covers(other, span) for other in self._hit):
                 self._add(span, self._best_known(named) if how == "part" else named, how)
@@ -154,7 +152,7 @@ class _Names:
             if nodes := [n for how, some in called.items() if how != "literal" or not is_word for n in some]:
                 self._add(span, nodes, "fuzzy")
         if changed:
-            self.by_words(corrected, ("fuzzy", ""), changed)
+            self.by_words(corrected, changed)
 
     def unknown(self) -> None:
         """Note the words that name something the graph does not have, as far as spelling tells."""
@@ -166,7 +164,7 @@ class _Names:
             if i not in covered and not in_graph and (i in question.strange or (i > 0 and token.capital)):
                 question.unknown.add(i)
 
-    def _add(self, span: Span, found: Iterable[int], how: str, extra: Features | None = None) -> None:
+    def _add(self, span: Span, found: Iterable[int], how: str, **extra: float) -> None:
         """Add the nodes that a span names, best known first."""
         question, index, nodes = self._question, self._index, list(found)
         start, end = span
@@ -177,26 +175,30 @@ class _Names:
         rare = any(self._is_rare(i) and not question.words[i].isdigit() for i in range(start, end))
         common = question.is_common(start, end) or (how in ("bag", "fuzzy") and not rare)
         shared = f(
-            **{"ent_" + how: 1}, ent_ambiguous=math.log(max(len(nodes), 1)), ent_len=min(end - start, 5) - 1,
+            **{"ent_" + how: 1}, **extra, ent_upper=start > 0 and question.tokens[start].capital,
             ent_inside=any(covers(other, span) and other != span for other in self._complete),
-            ent_common=common, ent_upper=start > 0 and question.tokens[start].capital,
-        ) + (extra or [])  # fmt: skip
-        written, last = " ".join(question.raw[start:end]), question.raw[end - 1]
-        one = written[: len(written) - len(last)] + (singular(last) if last.islower() else last)
+            ent_ambiguous=math.log(max(len(nodes), 1)), ent_common=common, ent_len=min(end - start, 5) - 1,
+        )  # fmt: skip
         for node in sorted(nodes, key=lambda n: (-index.degree[n], n))[:SAME_NAME]:
             term, features = index.terms[node], shared + f(ent_degree=math.log1p(index.degree[node]) / 5)
             if isinstance(term, Literal):
-                same = term.value in (written, one)
-                if not same and len(term.value) <= SHORT:
+                is_same = self._is_written(term, span)
+                if len(term.value) <= SHORT and not is_same:
                     continue
-                features += f(ent_same_case=same, ent_other_case=not same)
+                features += f(ent_same_case=is_same, ent_other_case=not is_same)
             kind, mentions = "literal" if index.is_literal[node] else "entity", frozenset([node])
             anchor = Derivation(Category.SET, *span, features, Nodes(mentions), kind=kind, mentions=mentions)
             question.add(anchor)
             if kind == "entity" or term.value.islower():
                 self._add_members(anchor, node)
-        if nodes and not common and (complete or how == "literal"):
+        if not common and (complete or how == "literal"):
             question.named.update(range(start, end))
+
+    def _is_written(self, literal: Literal, span: Span) -> bool:
+        """Whether a span is a literal with the same capitals, but for a plural s."""
+        *before, last = self._question.raw[slice(*span)]
+        forms = (last, singular(last)) if last.islower() else (last,)
+        return literal.value in (" ".join((*before, form)) for form in forms)
 
     def _add_members(self, named: Derivation, node: int) -> None:
         """Add what stands in a relation to a node, its name used as a noun: a Honda, the strikers."""

@@ -92,10 +92,7 @@ class Minus(Tree):
 
 
 class Extremal(Tree):
-    """The members with the largest or smallest of all their values of a numeric path. Ties are kept.
-
-    Without a path, the largest or smallest of a set of literals.
-    """
+    """The members with the largest or smallest value of a numeric path, or of some literals; with ties."""
 
     of: Set
     path: Path

@@ -149,8 +149,7 @@ class Question:
 
     @cached_property
     def focus(self) -> Derivation | None:
-        """The class that the question begins with, or that "which" is in front of: what it asks for, unless
-        it asks who, where or when."""
+        """The class that it begins with or has behind "which", unless it asks who, where or when."""
         if self.wh:
             return None
         beginnings = [a for a in self.anchors if a.category is Category.OPERATOR and a.kind != "comparison"]

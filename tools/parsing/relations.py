@@ -143,8 +143,10 @@ def number(literal: Literal) -> float | None:
     """A literal's place on a line: numbers, and dates and times in years and hours; None for all others."""
     value, datatype = literal.value, literal.datatype
     try:
-        if datatype in _DATES:
-            return _year(value)
+        if datatype in _DATES and (match := _DATE.match(value)):
+            parts = zip(match.groups(), (0, 1, 1, 0, 0), strict=True)
+            year, month, day, hour, minute = (int(part or default) for part, default in parts)
+            return year + ((month - 1) * 31 + day - 1 + (hour + minute / 60) / 24) / 372
         if datatype == XSD + "time":
             hours, minutes = value.split(":")[:2]
             return int(hours) + int(minutes) / 60
@@ -153,15 +155,6 @@ def number(literal: Literal) -> float | None:
         return float(value)
     except ValueError:
         return None
-
-
-def _year(text: str) -> float | None:
-    """A date as a number of years."""
-    if (match := _DATE.match(text)) is None:
-        return None
-    parts = zip(match.groups(), (0, 1, 1, 0, 0), strict=True)
-    year, month, day, hour, minute = (int(part or default) for part, default in parts)
-    return year + ((month - 1) * 31 + day - 1 + (hour + minute / 60) / 24) / 372
 
 
 def words_of(iri: IRI, known: Sequence[str], profile: Profile) -> list[str]:

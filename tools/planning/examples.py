@@ -30,8 +30,7 @@ _PREFIX = re.compile(r"(?i)\bPREFIX\s+([\w.-]*):\s*<([^<>]*)>")
 def examples_for(source: str, kg: KnowledgeGraph, file: str | None) -> SeedIndex | None:
     """Return the solved questions of a file, else those of a graph that people marked right; None without.
 
-    They are seeds whose answers are the query and its IRIs. Raises `DataError` for a file without any, or
-    that cannot be read.
+    They are seeds whose answers are the query and its IRIs. Raises `DataError`: a file without any, or none.
     """
     if file is None:
         return _indexed(right_answers(source), kg.profile)

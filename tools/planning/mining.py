@@ -19,6 +19,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from typing import TypeVar
 
@@ -68,7 +69,7 @@ class Miner:
 
     def __init__(self, kg: KnowledgeGraph, seeds: SeedIndex) -> None:
         self.kg, self._hops, self._mined = kg, seeds.hops, seeds.mined
-        self._resolved: dict[str, tuple[Term, ...]] = {}
+        self.resolve = cache(self._resolve)
 
     def mine(self, seeds: Sequence[Seed]) -> list[Rule]:
         """Return rules for seeds that share one masked text, best first; they are anchored nowhere.
@@ -107,31 +108,28 @@ class Miner:
         short = self.kg.profile.short
         return {name: paths.node_form(self.kg, short(n)) for name, n in nodes.items() if isinstance(n, IRI)}
 
-    def resolve(self, name: str) -> tuple[Term, ...]:
+    def _resolve(self, name: str) -> tuple[Term, ...]:
         """Return nodes or literals meant by an id, a name or a value; () for what the KG cannot have."""
-        if name not in self._resolved:
-            kg, is_number = self.kg, bool(_NUMBER.fullmatch(name))
-            is_value = is_number or bool(_DATE.fullmatch(name))
-            entries = kg.index.exact(name) if kg.index is not None else ()
-            terms: list[Term] = [e.iri for e in entries if e.label == name] or [e.iri for e in entries]
-            iri = kg.profile.expand(name)
-            # An id that reads like a value counts only if the KG has it.
-            if not terms and iri is not None and (not is_value or kg.neighbours(iri, limit=1).triples):
-                terms = [iri]
-            if not terms and is_value:  # literals of the KG that write it
-                terms += [Literal(name, XSD + kind) for kind in (_NUMERIC if is_number else _TEMPORAL)]
-                if not is_number and "T" not in name:
-                    terms.append(Literal(f"{name}T00:00:00Z", XSD + "dateTime"))
-                terms.append(text(name, kg.profile.language))
-                terms = [t for t in terms if kg.query(f"ASK {{ ?s ?p {t.n3()} }}").boolean]
-            self._resolved[name] = tuple(terms)
-        return self._resolved[name]
+        kg, is_number = self.kg, bool(_NUMBER.fullmatch(name))
+        is_value = is_number or bool(_DATE.fullmatch(name))
+        entries = kg.index.exact(name) if kg.index is not None else ()
+        terms: list[Term] = [e.iri for e in entries if e.label == name] or [e.iri for e in entries]
+        iri = kg.profile.expand(name)
+        # An id that reads like a value counts only if the KG has it.
+        if not terms and iri is not None and (not is_value or kg.neighbours(iri, limit=1).triples):
+            terms = [iri]
+        if not terms and is_value:  # literals of the KG that write it
+            terms += [Literal(name, XSD + kind) for kind in (_NUMERIC if is_number else _TEMPORAL)]
+            if not is_number and "T" not in name:
+                terms.append(Literal(f"{name}T00:00:00Z", XSD + "dateTime"))
+            terms.append(text(name, kg.profile.language))
+            terms = [t for t in terms if kg.query(f"ASK {{ ?s ?p {t.n3()} }}").boolean]
+        return tuple(terms)
 
     def _closed_paths(self, anchor: str, ends: Sequence[Term]) -> list[Path]:
         """Return the paths from the anchor to the answers (equation 1), shortest first.
 
-        Half paths of up to hops - 1 relations from the anchor, with the nodes they reach, meet the answers or
-        their neighbours.
+        Half paths of up to hops - 1 relations from the anchor meet the answers or their neighbours.
         """
         start = self.kg.profile.expand(anchor)
         assert start is not None
@@ -210,8 +208,7 @@ def seed_rules(
 ) -> list[Rule]:
     """Return the rules of the `count` groups of seeds most like a question, those with most evidence first.
 
-    It is the mean of F1 over the groups, weighed by how like the question they are, times the best
-    similarity.
+    It is the mean of F1 over the groups, weighed by their similarity, times the best similarity.
     """
     miner, best = Miner(kg, seeds), dict[tuple[str, Path], Rule]()
     matches = seeds.matches(question, linked, count)

@@ -161,8 +161,7 @@ class _Grounder:
     def _match(self, name: tuple[str, bool], steps: Sequence[Atom]) -> list[_Walk]:
         """Return the steps that a name may mean, best first; [] where it is like none of them.
 
-        Those of that very id or name, else those as similar as the best, or with all words in any form ("film
-        director").
+        Those of that very id or name, else those as similar as the best, or with all words in any form.
         """
         text, is_backwards = name
         allowed = [a for a in steps if not (is_backwards and a.forward)]
