@@ -56,10 +56,9 @@ class Lexicon:
             return None
         base = word[: -len(ending)]
         undoubled = base[:-1] if base[-1:] == base[-2:-1] else base
-        for form in (base, base + "e", undoubled, base[:-1] + "y"):
-            if form in self.adjectives:
-                return form
-        return base if ending == "est" and len(base) > 3 else None
+        forms = (base, base + "e", undoubled, base[:-1] + "y")
+        unlisted = base if ending == "est" and len(base) > 3 else None
+        return next((form for form in forms if form in self.adjectives), unlisted)
 
 
 @cache
