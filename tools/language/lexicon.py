@@ -56,9 +56,9 @@ class Lexicon:
             return None
         base = word[: -len(ending)]
         undoubled = base[:-1] if base[-1:] == base[-2:-1] else base
-        forms = (base, base + "e", undoubled, base[:-1] + "y")
+        likely = (base, base + "e", undoubled, base[:-1] + "y")
         unlisted = base if ending == "est" and len(base) > 3 else None
-        return next((form for form in forms if form in self.adjectives), unlisted)
+        return next((form for form in likely if form in self.adjectives), unlisted)
 
 
 @cache
