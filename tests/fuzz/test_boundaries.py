@@ -327,4 +327,5 @@ def test_labels_of_any_text_end_no_run(labels: Sequence[str]) -> None:
     for question in (f"Who {labels[2]} {labels[0]}?", labels[1]):
         with suppress(TriplewiseError):
             inputs = {"question": question, "entities": {"it": "<http://e/a>"}}
-            build_graph().invoke(inputs, context=Context(kg=kg))
+            state = build_graph().invoke(inputs, context=Context(kg=kg))
+            assert len(str(state)) < 100 * LONGEST_LABEL, "it is kept in every checkpoint"

@@ -23,7 +23,7 @@ from triplewise.tools.core.files import kept_json
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, text, whole_number
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, batches, memory_of, origin_of
+from triplewise.tools.kg.protocol import LONGEST_LABEL, KnowledgeGraph, Outcome, batches, memory_of, origin_of
 from triplewise.tools.kg.rdf import QUESTIONS_IN, parse_term, safe_iri
 
 Pair: TypeAlias = tuple[bytes, bytes]
@@ -113,7 +113,7 @@ class SortedFacts:
             name = term_of(value)
             place = ranks.get(name.language.partition("-")[0]) if isinstance(name, Literal) else None
             if place is not None and name.value.strip():
-                self.names[subject].append((place, name.value))
+                self.names[subject].append((place, name.value[:LONGEST_LABEL]))
 
 
 def best_names(names: Iterable[tuple[int, str]]) -> list[str]:
