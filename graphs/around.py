@@ -181,9 +181,11 @@ def _words_of(state: State | Conversation, answer: Answer) -> tuple[str, str]:
     rest, named = state.question, " ".join(entity.mention for entity in state.linked).split()
     for entity in state.linked:
         rest = rest.replace(entity.mention, " ")
-    content = [w for w in re.findall(r"\w+", rest) if w.lower() not in word_list("stop")]
+    empty = word_list("stop") | word_list("function")
+    content = [w for w in re.findall(r"\w+", rest) if w.lower() not in empty]
     uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
-    lost = answer.unaccounted or uncovered or (content if answer.status == "not_found" else ())
+    lost = [w for w in answer.unaccounted or uncovered if w.lower() not in empty]
+    lost = lost or (content if answer.status == "not_found" else [])
     return " ".join(content), " ".join(w for w in lost if w not in named)
 
 

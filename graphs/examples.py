@@ -81,7 +81,7 @@ def _relation_questions(
     elif first not in prepositions and not _is_verb(label, card.kind):
         be, right = "are" if are_many else "is", {short(o) for s, o in facts if s == subject}
         yield "what", f"What {be} the {label} of {labels[subject]}?", right
-    if card.kind == "number" and len(card.domains) == 1 and len(facts) < ROWS:
+    if card.kind == "number" and len(card.domains) == 1 and len(facts) < ROWS and not _is_verb(label, ""):
         with suppress(ValueError):  # not all are numbers
             most = max(float(o.value) for _, o in facts)
             right = {short(s) for s, o in facts if float(o.value) == most}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -104,6 +105,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and leave with its exit code; a signal that ends it leaves no files behind."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not by `nohup`
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     relax_collector()
     sys.exit(run(sys.argv[1:]))

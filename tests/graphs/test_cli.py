@@ -332,6 +332,24 @@ main()
     assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_that_ends_a_command_leaves_no_files(name: str) -> None:
+    code = f"""
+import atexit, os, signal, time
+from triplewise.graphs.cli import app
+
+def ended(_):
+    os.kill(os.getpid(), signal.{name})
+    time.sleep(5)
+
+atexit.register(print, "cleaned up")
+app.run = ended
+app.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (143, "cleaned up\n", "")
+
+
 def test_kg_load_info_profile_and_ask(cli: Cli, films: Path, tmp_path: Path) -> None:
     folder, shape = tmp_path / "films", tmp_path / "shape.yaml"
     loaded = cli("kg", "load", str(films), "--into", str(folder))

@@ -256,6 +256,8 @@ def test_where_nothing_is_found_the_graph_says_what_it_holds(
     shown = " ".join(capsys.readouterr().out.split())
     assert "What the graph holds about Marie Curie" in shown
     assert "--seeds FILE" in shown
+    assert run(["ask", "What does Marie Curie taste like?"]) == 1
+    assert 'is what you call "taste", let it' in capsys.readouterr().out
     command = re.search(r"triplewise (kg name .*?) Or answer", shown)
     assert command is not None
     typed = shlex.split(command[1])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import pyoxigraph as ox
@@ -194,7 +195,8 @@ def isolate(store: ox.Store, path: Path | None, graphs: Sequence[str]) -> Isolat
     def arguments() -> tuple[str, ...]:
         with lock:
             if source[0] is None:
-                source[0] = Path(dumps.enter_context(TemporaryDirectory(prefix="triplewise-")), "graph.nq")
+                source[0] = Path(mkdtemp(prefix="triplewise-"), "graph.nq")
+                dumps.callback(shutil.rmtree, source[0].parent, ignore_errors=True)
                 store.dump(str(source[0]), ox.RdfFormat.N_QUADS)
         return str(source[0]), *graphs
 
