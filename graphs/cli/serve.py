@@ -99,9 +99,12 @@ def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> No
 
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        if not host:
+            raise OSError(0, "no address; 0.0.0.0 are all of this machine")
         listening = socket.create_server((host, port), family=family)
-    except OSError as error:
-        message = f"cannot listen on {host}:{port} ({error.strerror}); choose with --host, --port"
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", error)
+        message = f"cannot listen on {host}:{port} ({reason}); choose with --host, --port"
         raise ConfigurationError(message) from error
     shown = f"[{host}]" if ":" in host else host
     say(f"serving {name} on http://{shown}:{listening.getsockname()[1]}{path} (Ctrl-C stops it)")

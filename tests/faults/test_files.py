@@ -39,6 +39,9 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(
     path.write_text("{}\n" + "x" * 101, encoding="utf-8")
     with pytest.raises(DataError, match=r"seeds.jsonl:2: longer than 100 characters; write one"):
         list(lines_of(path))
+    path.write_text("Who?", encoding="utf-16-be")
+    with pytest.raises(DataError, match=r"not UTF-8 text \(a NUL\)"):
+        list(lines_of(path))
     with pytest.raises(DataError, match="a device, which may never end"):
         list(lines_of(Path("/dev/zero")))
 

@@ -356,6 +356,8 @@ def test_an_endpoint_that_fails_says_so(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (("--host", "192.0.2.1"), "cannot listen on 192.0.2.1:8000"),
+        (("--host", ""), "cannot listen on :8000 (no address; 0.0.0.0 are all of this machine)"),
+        (("--host", "a..b"), "cannot listen on a..b:8000"),
         (("--kg", "nowhere.ttl"), "nowhere.ttl"),
     ],
 )

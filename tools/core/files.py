@@ -220,7 +220,11 @@ def numbered_lines(file: TextIO, path: Path) -> Iterator[tuple[int, str]]:
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a text file that are not empty, without their ends, with 1-based numbers."""
     with opened(path) as stream:
-        yield from (numbered for numbered in numbered_lines(stream.text, path) if numbered[1].strip())
+        for number, line in numbered_lines(stream.text, path):
+            if number == 1 and "\0" in line:  # UTF-16 without a byte order mark
+                raise DataError(f"not UTF-8 text (a NUL); {TO_UTF8}", path, number)
+            if line.strip():
+                yield number, line
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Record]]:

@@ -195,8 +195,9 @@ def isolate(store: ox.Store, path: Path | None, graphs: Sequence[str]) -> Isolat
     def arguments() -> tuple[str, ...]:
         with lock:
             if source[0] is None:
-                source[0] = Path(mkdtemp(prefix="triplewise-"), "graph.nq")
-                dumps.callback(shutil.rmtree, source[0].parent, ignore_errors=True)
+                folder = mkdtemp(prefix="triplewise-")
+                dumps.callback(shutil.rmtree, folder, ignore_errors=True)
+                source[0] = Path(folder, "graph.nq")
                 store.dump(str(source[0]), ox.RdfFormat.N_QUADS)
         return str(source[0]), *graphs
 
