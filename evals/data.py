@@ -17,7 +17,7 @@ from triplewise.graphs.console import progress_bars
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import Record, json_lines, packaged
 from triplewise.tools.kg.load import load_kg
-from triplewise.tools.kg.open import FORMAT, open_kg, read_manifest
+from triplewise.tools.kg.open import FORMAT, open_kg, read_manifest, sha256
 from triplewise.tools.kg.protocol import KnowledgeGraph
 
 DATA_VARIABLE = "TRIPLEWISE_DATA"  # the environment variable that names the folder with the benchmarks
@@ -158,10 +158,7 @@ def checksum(path: Path) -> str:
     return _checksum(path, state.st_size, state.st_mtime_ns)
 
 
-@lru_cache(maxsize=256)
-def _checksum(path: Path, *_state: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+_checksum = lru_cache(maxsize=256)(lambda path, *state: sha256(path))
 
 
 def read_records(path: Path, *required: str) -> list[Record]:

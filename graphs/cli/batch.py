@@ -65,17 +65,12 @@ def read_questions(source: str) -> list[Row]:
 def _table(text: str) -> Iterator[tuple[int, Mapping[Any, Any]]]:
     """Yield number and cells by column of the rows of a `.csv`, with the key None for cells beyond."""
     csv.field_size_limit(max(len(text), csv.field_size_limit()))
-    heads = [next(csv.reader([text.partition("\n")[0]], delimiter=s), []) for s in SEPARATORS]
-    number, head = max(enumerate(heads), key=lambda h: ("question" in h[1], len(h[1])))
+    heads = {s: next(csv.reader([text.partition("\n")[0]], delimiter=s), []) for s in SEPARATORS}
+    separator = max(SEPARATORS, key=lambda s: ("question" in heads[s], len(heads[s])))
     # Alone, a column needs no quotes around its commas.
-    rows = csv.reader(io.StringIO(text), delimiter=SEPARATORS[number] if len(head) > 1 else "\x1f")
-    names, count = list[str](), Counter[str]()
-    for name in next(rows, []):
-        count[name] += 1
-        names.append(f"{name}_{count[name]}" if count[name] > 1 else name)
-    for cells in filter(None, rows):
-        beyond = {None: cells[len(names) :]} if len(cells) > len(names) else {}
-        yield rows.line_num, {**dict(zip(names, cells, strict=False)), **beyond}
+    rows = csv.DictReader(io.StringIO(text), delimiter=separator if len(heads[separator]) > 1 else "\x1f")
+    for row in rows:
+        yield rows.line_num, row
 
 
 def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overwrite: bool = False) -> int:

@@ -155,11 +155,8 @@ def _cached(identity: str, kind: str = "homes") -> Path:
     """The folder in the user's cache for what is worked out about a KG."""
     from platformdirs import user_cache_path
 
-    return (
-        user_cache_path("triplewise")
-        / kind
-        / hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:20]
-    )
+    digest = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()
+    return user_cache_path("triplewise") / kind / digest[:20]
 
 
 def check_address_space() -> None:
