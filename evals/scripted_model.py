@@ -12,14 +12,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from subprocess import DEVNULL, PIPE, Popen
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 from urllib.request import urlopen
 
 import typer
 from jinja2 import Template
 
-from triplewise.evals.servers import LoopbackHandler, LoopbackServer
 from triplewise.tools.core.files import packaged
 
 MODEL = "openai:scripted"  # what a context calls the model of a server
@@ -28,18 +28,72 @@ Messages = list[dict[str, Any]]
 Replies = Callable[[Messages], Any]  # the text of a reply, or what `ChatHandler.reply` of a subclass takes
 
 
+class LoopbackServer(ThreadingHTTPServer):
+    """A server in a thread of its own at `origin`, on a free port by default; use it as a context manager."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 256
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler], port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), handler)
+        self.origin = f"http://127.0.0.1:{self.server_address[1]}"
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self.shutdown()
+        self.server_close()
+        self._thread.join()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log nothing when a client hangs up."""
+
+
+class LoopbackHandler(BaseHTTPRequestHandler):
+    """Answers silently; connections stay open for clients that want it."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Stay silent."""
+
+    def read_body(self) -> bytes:
+        """Return the body of the request."""
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def send_body(
+        self, status: int, body: bytes, content_type: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Answer with a body."""
+        self.send_response(status)
+        about = {"Content-Type": content_type, "Content-Length": str(len(body)), **(headers or {})}
+        for name, value in about.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
 class ChatHandler(LoopbackHandler):
     """Speaks the part of the API that a chat needs."""
 
     server: OpenAIServer
 
-    def do_GET(self) -> None:  # noqa: N802 - the name that the base class looks for
+    def do_GET(self) -> None:
         """Answer with what was counted: chats, the most at a time, and first steps by question."""
         server = self.server
         begun = server.replies.begun if isinstance(server.replies, RuleScript) else {}
         self.send_json(200, {"calls": server.answered, "most": server.most_in_flight, "begun": begun})
 
-    def do_POST(self) -> None:  # noqa: N802 - as above
+    def do_POST(self) -> None:
         """Answer a request."""
         self.post(json.loads(self.read_body()))
 

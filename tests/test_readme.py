@@ -19,9 +19,9 @@ import typer
 from tests.support.film_library import write_texts
 from tests.support.films import FILMS, write_graph
 from tests.support.openai_server import OpenAIServer
+from tests.support.oxigraph_server import OxigraphServer
 from triplewise.evals.grids.grid import cells_of, load_grid
 from triplewise.evals.scripted_model import RuleScript
-from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs import PRESETS
 from triplewise.graphs.cli.app import run
 

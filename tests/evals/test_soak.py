@@ -9,9 +9,9 @@ from typing import Any
 
 import pyoxigraph as ox
 
+from tests.support.oxigraph_server import OxigraphServer
 from triplewise.evals.data import graph, prepared
 from triplewise.evals.scripted_model import MODEL, OpenAIServer, RuleScript
-from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg.local import LocalKG
 

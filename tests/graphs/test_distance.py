@@ -10,7 +10,7 @@ from importlib.resources import files
 import pyoxigraph as ox
 import pytest
 
-from tests.support.distant_server import DistantServer
+from tests.support.oxigraph_server import DistantServer
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg import KnowledgeGraph, Result, open_kg
 from triplewise.tools.kg.endpoint import EndpointKG

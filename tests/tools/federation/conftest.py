@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from triplewise.evals.servers import OxigraphServer
+from tests.support.oxigraph_server import OxigraphServer
 from triplewise.tools.federation.federated import FederatedKG
 from triplewise.tools.federation.sources import open_sources
 from triplewise.tools.kg import open_kg

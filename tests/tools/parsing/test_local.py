@@ -8,7 +8,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from tests.support.distant_server import DistantServer
+from tests.support.oxigraph_server import DistantServer
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.endpoint import EndpointKG

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from triplewise.evals.servers import OxigraphServer
+from tests.support.oxigraph_server import OxigraphServer
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.engine import Deadline

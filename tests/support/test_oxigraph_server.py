@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import pyoxigraph as ox
 
-from tests.support.distant_server import DistantServer
+from tests.support.oxigraph_server import DistantServer
 
 
 class Together(DistantServer):
