@@ -76,16 +76,7 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     settings = {"model": options["model"], **(options["settings"] or {})}
     if of.needs_model:
         context_of(settings).require_model()
-    kg_name = of.graph.format(**options)
-    if "kg" in settings:
-        profile = str(settings.get("profile") or "as found")
-        kg = LoadedKG(str(settings["kg"]), profile, f"the user's own graph {settings['kg']}", False)
-    elif not kg_name:
-        kg = LoadedKG("", "", "each question's own table, as a SQLite file", False)
-    else:
-        left_out = "" if options.get("gold_derived", True) else "gold_derived"
-        parts = [part for part in data.graph(kg_name).facts if part != left_out]
-        kg = data.prepared(data.graph(kg_name), parts)
+    kg = _graph_of(of, options, settings)
     samples, about_samples, file = _samples(of, kg, options)
     seeds = seeds_of(of, kg, options.get("seeds", False))
     if file in seeds.files:
@@ -96,16 +87,18 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     phases = {**({"link": "known"} if known else {}), **(options["phases"] or {})}
     # The same seed gives the same order whatever n is: a smaller draw is the start of a larger one.
     random.Random(options["sample_seed"]).shuffle(samples)
-    files = [file, *(of.files[name] for name in of.more_files), *seeds.files]
-    kg_files = [kg_file for part in kg.parts for kg_file in data.graph(kg_name).facts[part]]
-    kg_files += data.graph(kg_name).labels if kg_files else ()
+    asked = [file, *(of.files[name] for name in of.more_files), *seeds.files]
+    files = list(asked)
+    if kg.parts:
+        used = data.graph(of.graph.format(**options))
+        files += [*(kg_file for part in kg.parts for kg_file in used.facts[part]), *used.labels]
     kept = ("parts", "triples", "checksum", "partial", "gold_derived") if kg.path else ()
     about = {
         "citation": of.citation,
         "licence": of.licence,
         "published": of.published,
-        "data_files": {file.name: data.checksum(data.locate(file)) for file in files},
-        "changed_files": data.changed_files([*files, *kg_files]),
+        "data_files": {file.name: data.checksum(data.locate(file)) for file in asked},
+        "changed_files": data.changed_files(files),
         "seed_questions": seeds.note,
         **about_samples,
         **{f"kg_{name}": getattr(kg, name) for name in kept},
@@ -116,6 +109,17 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     made = _task(of.title, dataset, scored, (options["preset"], settings, phases), kg.title, about)
     made.version = of.version
     return made
+
+
+def _graph_of(of: Benchmark, options: Mapping[str, Any], settings: Mapping[str, Any]) -> LoadedKG:
+    """The graph of a task: the user's own, that of the catalog, loaded, or none where tables are asked."""
+    if "kg" in settings:
+        profile = str(settings.get("profile") or "as found")
+        return LoadedKG(str(settings["kg"]), profile, f"the user's own graph {settings['kg']}", False)
+    if not (name := of.graph.format(**options)):
+        return LoadedKG("", "", "each question's own table, as a SQLite file", False)
+    left_out = "" if options.get("gold_derived", True) else "gold_derived"
+    return data.prepared(data.graph(name), [part for part in data.graph(name).facts if part != left_out])
 
 
 def question_of(of: Benchmark, record: Record) -> Question:

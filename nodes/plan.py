@@ -118,28 +118,34 @@ def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
     asked = state.question, tuple(e.id for e in state.linked)
     if asked in env.readings:
         return env.readings[asked]
-    context, question, readings = env.context, state.question, tuple[Reading, ...]()
-    slot, is_claim = slot_of(question), form_of(question) == "claim"
+    slot, kg = slot_of(state.question), env.context.kg
     if slot is not None:
         readings = slot_readings(slot[1], state.linked, env.kg, env.encoder)
-    elif not (is_claim and denies(question)):
-        is_given = any(not e.candidates or e.candidates[0].kind == "given" for e in state.linked)
-        # With None the parser links entities itself, as in a claim, which names more than its topic.
-        entities = {e.mention: e.id for e in state.linked} if is_given and not is_claim else None
-        known = env.seeds
-        seeds = partial(seed_rules, kg=env.kg, seeds=known, count=context.seed_count) if known else None
-        text = f"Is {question}" if is_claim else question
-        readings = read_question(text, env.kg, env.encoder, entities, seeds, context.plan_rules, state.turns)
-        readings = tuple(r for r in readings if not is_claim or r.values in (("true",), ("false",)))
-        if context.calibration is not None:
-            calibration = calibration_for(env.kg, context.calibration)
-            readings = tuple(replace(r, confidence=calibration.probability(r.features)) for r in readings)
-    ratings = ratings_of(context.kg, question) if isinstance(context.kg, str) else {}
+    else:
+        is_inverted = form_of(state.question) == "claim" and denies(state.question)
+        readings = () if is_inverted else _parsed(state, env)
+    ratings = ratings_of(kg, state.question) if isinstance(kg, str) else {}
     not_rejected = [r for r in readings if ratings.get(r.program) != "wrong"]
     accepted = [r for r in not_rejected if r.program in ratings]
     right = (replace(r, confidence=MARKED_RIGHT, provenance="a person marked it right") for r in accepted)
     env.readings[asked] = (*right, *(r for r in not_rejected if r not in accepted))
     return env.readings[asked]
+
+
+def _parsed(state: State, env: Environment) -> tuple[Reading, ...]:
+    """Return what the parser reads in a question, or in a claim as a yes-no question."""
+    context, is_claim, known = env.context, form_of(state.question) == "claim", env.seeds
+    is_given = any(not e.candidates or e.candidates[0].kind == "given" for e in state.linked)
+    # With None the parser links entities itself, as in a claim, which names more than its topic.
+    entities = {e.mention: e.id for e in state.linked} if is_given and not is_claim else None
+    seeds = partial(seed_rules, kg=env.kg, seeds=known, count=context.seed_count) if known else None
+    text = f"Is {state.question}" if is_claim else state.question
+    readings = read_question(text, env.kg, env.encoder, entities, seeds, context.plan_rules, state.turns)
+    readings = tuple(r for r in readings if not is_claim or r.values in (("true",), ("false",)))
+    if context.calibration is None:
+        return readings
+    calibration = calibration_for(env.kg, context.calibration)
+    return tuple(replace(r, confidence=calibration.probability(r.features)) for r in readings)
 
 
 def _mined_plan(state: State, env: Environment) -> Plan:

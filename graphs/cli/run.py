@@ -195,19 +195,12 @@ class Report:
         """Print everything the run came to; `reading` is how the question was understood."""
         if self._verbose:
             self.console.print()
-        is_unsure, is_truth = answer.status == "unsure", answer.labels in (("Yes",), ("No",))
-        shown = list(zip(answer.labels if is_truth else answer.values, answer.labels, strict=True))
-        if is_unsure:
-            self.row("Answer", Text("not sure; the likeliest reading gives", DOUBTFUL))
-        texts = [self._tagged(*pair, DOUBTFUL if is_unsure else GOOD) for pair in shown[:VALUES]]
-        self.row("" if is_unsure else "Answer", *texts or [Text("none", BAD)])
-        if (rest := len(shown) - VALUES) > 0:
-            self.row("", Text(f"and {rest:,} more; --json or -q give all", QUIET))
+        self._values(answer)
         self.row("Why", answer.reason and f"{answer.reason}.")
         self.row("Note", "" if self._verbose else answer.note and self._named(answer.note))
         self.row("Sure", "" if answer.confidence is None else f"{answer.confidence:.0%}")
         self.row("Read as", reading.text if reading and answer.values and not self._verbose else "")
-        if is_unsure:
+        if answer.status == "unsure":
             self.row("Or", *(f"{_first(r.labels)}  ({r.confidence:.0%}: {r.reading})" for r in answer.rivals))
         if answer.sparql or answer.sql:
             self._query(answer.sparql or answer.sql, "SPARQL" if answer.sparql else "SQL")
@@ -224,6 +217,17 @@ class Report:
             caught = count(len(answer.corrections), "mistake", "mistakes")
             self.console.print()
             self.row("", Text(f"{caught} caught on the way; -v shows all", QUIET))
+
+    def _values(self, answer: Answer) -> None:
+        """Print the answers, as those of the likeliest reading where it is not sure."""
+        is_unsure, is_truth = answer.status == "unsure", answer.labels in (("Yes",), ("No",))
+        shown = list(zip(answer.labels if is_truth else answer.values, answer.labels, strict=True))
+        if is_unsure:
+            self.row("Answer", Text("not sure; the likeliest reading gives", DOUBTFUL))
+        texts = [self._tagged(*pair, DOUBTFUL if is_unsure else GOOD) for pair in shown[:VALUES]]
+        self.row("" if is_unsure else "Answer", *texts or [Text("none", BAD)])
+        if (rest := len(shown) - VALUES) > 0:
+            self.row("", Text(f"and {rest:,} more; --json or -q give all", QUIET))
 
     def held(self, held: Held | None) -> None:
         """Print what the graph holds where it has no sure answer, and what may help."""

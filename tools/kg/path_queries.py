@@ -56,15 +56,11 @@ def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, li
         if not result.outcome.ok:
             outcome, message = (result if paths else result.check()).outcome, result.message
             break
-        found = list[Path]()
-        for chain in filter(None, (_chain(first, end, inner, row) for row in result.rows)):
-            whole = [(*b, *chain) for b in begins if not b or b[0].far == chain[0].near]
-            if start is not source:
-                whole = [tuple(Hop(hop.triple, not hop.forward) for hop in reversed(path)) for path in whole]
-            # A path meets no node twice, and takes no relation that the profile excludes.
-            simple = (p for p in whole if len({p[0].near, *(hop.far for hop in p)}) > len(p))
-            found += [p for p in simple if not any(kg.profile.excludes(hop.triple.relation) for hop in p)]
-        paths |= dict.fromkeys(sorted(found, key=path_order))
+        ends = filter(None, (_chain(first, end, inner, row) for row in result.rows))
+        whole = [(*b, *chain) for chain in ends for b in begins if not b or b[0].far == chain[0].near]
+        if start is not source:
+            whole = [tuple(Hop(hop.triple, not hop.forward) for hop in reversed(path)) for path in whole]
+        paths |= dict.fromkeys(sorted((path for path in whole if _is_simple(kg, path)), key=path_order))
         if len(paths) > limit:
             outcome, message = Outcome.TRUNCATED, f"cut at the limit of {limit} paths"
             break
@@ -72,6 +68,12 @@ def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, li
             outcome, message = result.outcome, result.message
     outcome = Outcome.EMPTY if outcome is Outcome.ROWS and not paths else outcome
     return Paths(outcome, tuple(islice(paths, limit)), message)
+
+
+def _is_simple(kg: KnowledgeGraph, path: Path) -> bool:
+    """Whether a path meets no node twice, and takes no relation that the profile excludes."""
+    nodes = {path[0].near, *(hop.far for hop in path)}
+    return len(nodes) > len(path) and not any(kg.profile.excludes(hop.triple.relation) for hop in path)
 
 
 def _begun(
