@@ -10,12 +10,9 @@ import re
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from subprocess import DEVNULL, PIPE, Popen
 from typing import Annotated, Any, ClassVar, Self
-from urllib.request import urlopen
 
 import typer
 from jinja2 import Template
@@ -87,12 +84,6 @@ class ChatHandler(LoopbackHandler):
 
     server: OpenAIServer
 
-    def do_GET(self) -> None:
-        """Answer with what was counted: chats, the most at a time, and first steps by question."""
-        server = self.server
-        begun = server.replies.begun if isinstance(server.replies, RuleScript) else {}
-        self.send_json(200, {"calls": server.answered, "most": server.most_in_flight, "begun": begun})
-
     def do_POST(self) -> None:
         """Answer a request."""
         self.post(json.loads(self.read_body()))
@@ -132,8 +123,7 @@ class OpenAIServer(LoopbackServer):
         port: int = 0,
     ) -> None:
         self.replies, self.count_tokens, self.latency = replies, count_tokens, latency
-        self.answered = self.in_flight = self.most_in_flight = 0
-        self.closing, self.lock = threading.Event(), threading.Lock()
+        self.closing = threading.Event()
         super().__init__(self.handler, port)
         self.url = f"{self.origin}/v1"
 
@@ -144,15 +134,9 @@ class OpenAIServer(LoopbackServer):
 
     def next_reply(self, messages: Messages) -> Any:
         """Return the scripted reply to some messages after the latency."""
-        with self.lock:
-            self.in_flight += 1
-            self.most_in_flight = max(self.most_in_flight, self.in_flight)
         reply = self.replies(messages)
         if self.latency:
             self.closing.wait(self.latency)
-        with self.lock:
-            self.in_flight -= 1
-            self.answered += 1
         return reply
 
 
@@ -180,25 +164,6 @@ class RuleScript:
             self.begun[values.get("question", "")] += 1
         templates = next((steps for pattern, steps in self._rules if pattern.search(text)), [Template("")])
         return str(templates[min(step, len(templates)) - 1].render({**values, "step": step})).strip()
-
-
-@contextmanager
-def running(latency: float = 0.0) -> Iterator[str]:
-    """Serve the rules in a process of its own for as long as the block; its base URL."""
-    command = [sys.executable, "-m", "triplewise.evals.scripted_model", "--port", "0"]
-    with Popen([*command, "--latency", str(latency)], stdout=PIPE, stderr=DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
-
-
-def counts(url: str) -> dict[str, Any]:
-    """Return what a running server has counted so far. Raises OSError where none listens."""
-    with urlopen(f"{url.removesuffix('/v1')}/counts", timeout=10) as answer:
-        counted: dict[str, Any] = json.load(answer)
-    return counted
 
 
 def main(

@@ -18,6 +18,7 @@ import pytest
 from inspect_ai.log import list_eval_logs, read_eval_log
 
 from tests.evals.reported import scores_of
+from tests.support import counting_model
 from triplewise.evals import Run, scripted_model
 
 QUESTIONS, JOBS, LATENCY = 30, 4, 0.03
@@ -38,7 +39,7 @@ def many(data: Path) -> Path:
 @pytest.fixture
 def model() -> Iterator[str]:
     """The URL of a stand-in model that counts."""
-    with scripted_model.running(LATENCY) as url:
+    with counting_model.running(LATENCY) as url:
         yield url
 
 
@@ -56,7 +57,7 @@ def start(url: str, logs: Path) -> subprocess.Popen[str]:
 
 def stop(process: subprocess.Popen[str], url: str, calls: int, how: signal.Signals) -> tuple[str, str]:
     """Send a signal once the model has answered so many calls; what the process printed."""
-    while process.poll() is None and scripted_model.counts(url)["calls"] < calls:
+    while process.poll() is None and counting_model.counts(url)["calls"] < calls:
         time.sleep(0.005)
     process.send_signal(how)
     return process.communicate(timeout=300)
@@ -64,7 +65,7 @@ def stop(process: subprocess.Popen[str], url: str, calls: int, how: signal.Signa
 
 def begun(url: str) -> dict[str, int]:
     """Question id -> how often its first step was asked for."""
-    return {f"q{text.split()[1].rstrip(':')}": n for text, n in scripted_model.counts(url)["begun"].items()}
+    return {f"q{text.split()[1].rstrip(':')}": n for text, n in counting_model.counts(url)["begun"].items()}
 
 
 def check(logs: Path) -> None:

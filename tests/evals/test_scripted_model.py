@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from triplewise.evals import scripted_model
+from tests.support import counting_model
 from triplewise.evals.scripted_model import RuleScript
 
 
@@ -38,7 +38,7 @@ def test_shipped_replies_take_sensible_steps(step: int, action: str) -> None:
 
 
 def test_the_server_answers_after_its_latency_and_counts() -> None:
-    with scripted_model.running(0.1) as url:
+    with counting_model.running(0.1) as url:
         body = json.dumps({"model": "any", "messages": prompt(1)}).encode()
         start = time.perf_counter()
         with urlopen(Request(f"{url}/chat/completions", body), timeout=10) as answer:
@@ -46,4 +46,4 @@ def test_the_server_answers_after_its_latency_and_counts() -> None:
         assert time.perf_counter() - start >= 0.1
         assert "get_relation(Q1)" in found["choices"][0]["message"]["content"]
         assert found["usage"]["prompt_tokens"] > 0
-        assert scripted_model.counts(url) == {"calls": 1, "most": 1, "begun": {"who made Alien?": 1}}
+        assert counting_model.counts(url) == {"calls": 1, "most": 1, "begun": {"who made Alien?": 1}}
