@@ -6,6 +6,7 @@ import re
 from ast import literal_eval
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -48,15 +49,7 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     which gives labels and short ids by two queries, terms are N-Triples.
     """
     profile = kg.profile if kg is not None else None
-
-    def id_of(term: Term) -> str:  # a literal in quotes, as people read it
-        if isinstance(term, Literal):
-            return text(readable(term)).n3()
-        return profile.short(term) if profile is not None and isinstance(term, IRI) else term.n3()
-
-    def ids(triple: Triple) -> list[str]:
-        return list(map(id_of, (triple.subject, triple.relation, triple.object)))
-
+    ids = partial(_ids, profile)
     trace = whole_trace(state, profile)
     for correction in trace["corrections"]:
         del correction["text"]
@@ -86,6 +79,17 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     names |= _labels(state, trace, kg) if kg is not None else {}
     trace["names"] = {id: label for id, label in names.items() if label and label != id}
     return trace
+
+
+def _ids(profile: Profile | None, triple: Triple) -> list[str]:
+    """Return the terms of a triple by short ids, a literal in quotes, as people read it."""
+
+    def id_of(term: Term) -> str:
+        if isinstance(term, Literal):
+            return text(readable(term)).n3()
+        return profile.short(term) if profile is not None and isinstance(term, IRI) else term.n3()
+
+    return list(map(id_of, (triple.subject, triple.relation, triple.object)))
 
 
 def _cut_lists(trace: dict[str, Any]) -> None:

@@ -43,11 +43,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     if decides(state.question) and values in (("1",), ("0",), ("True",), ("False",)):
         values = ("true" if values[0] in ("1", "True") else "false",)
     status, reason = ending(state, values, over_tables=True)
-    labels, lines = tuple(YES_NO.get(value, value) for value in values), list[str]()
-    for row in rows.rows[:PROOF_ROWS]:  # as `column: value; ...`, without NULLs
-        cells = [(name, str(cell)) for name, cell in zip(rows.columns, row, strict=True) if cell is not None]
-        short = (f"{name}: {cell if len(cell) <= CELL else f'{cell[: CELL - 1]}…'}" for name, cell in cells)
-        lines.append("; ".join(short))
+    labels = tuple(YES_NO.get(value, value) for value in values)
     return {
         "answer": Answer(
             status,
@@ -55,12 +51,22 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
             labels,
             text=sentence(labels) or f"Not found: {reason}.",
             sql=sql if values else "",
-            rows=tuple(lines) if values else (),
+            rows=row_lines(rows) if values else (),
             reason=reason,
             corrections=state.corrections,
             note=state.closing_note,
         )
     }
+
+
+def row_lines(rows: Rows) -> tuple[str, ...]:
+    """Return the first rows as `column: value; ...`, without NULLs."""
+    lines = []
+    for row in rows.rows[:PROOF_ROWS]:
+        cells = [(name, str(cell)) for name, cell in zip(rows.columns, row, strict=True) if cell is not None]
+        short = (f"{name}: {cell if len(cell) <= CELL else f'{cell[: CELL - 1]}…'}" for name, cell in cells)
+        lines.append("; ".join(short))
+    return tuple(lines)
 
 
 def rank_names(question: str, named: Sequence[tuple[str, str]], env: Environment) -> list[str]:

@@ -143,6 +143,19 @@ def spec_of(*layers: CellSpec) -> CellSpec:
     return CellSpec(**joined)
 
 
+def names_of(spec: CellSpec) -> set[str]:
+    """Return what may be set in a cell. Raises `ConfigurationError` on a wrong name or value in it."""
+    if not spec.task:
+        raise ConfigurationError("no task: give one to row, column or defaults")
+    for name in spec.set.keys() & OTHER_KEYS.keys():
+        raise ConfigurationError(f"{name!r} is set by {OTHER_KEYS[name]}")
+    evaluation.task_arguments(spec.task, {"preset": spec.system, **spec.set})
+    names = {*evaluation.names_of(spec.task)} - OTHER_KEYS.keys()
+    for name in {*spec.needs} - names - {"model"}:
+        raise ConfigurationError.unknown("name in needs", name, names)
+    return names
+
+
 def cells_of(
     file: GridFile,
     model: str = EMBEDDED,
@@ -162,14 +175,7 @@ def cells_of(
     for (i, row), column in itertools.product(enumerate(grid.rows), grid.columns):
         spec = spec_of(grid.defaults, column, row)
         try:
-            if not spec.task:
-                raise ConfigurationError("no task: give one to row, column or defaults")
-            for name in spec.set.keys() & OTHER_KEYS.keys():
-                raise ConfigurationError(f"{name!r} is set by {OTHER_KEYS[name]}")
-            evaluation.task_arguments(spec.task, {"preset": spec.system, **spec.set})
-            names = {*evaluation.names_of(spec.task)} - OTHER_KEYS.keys()
-            for name in {*spec.needs} - names - {"model"}:
-                raise ConfigurationError.unknown("name in needs", name, names)
+            names = names_of(spec)
         except ConfigurationError as error:
             raise document.error(f"cell {row.row} / {column.column}: {error}", "rows", i) from error
         legal |= names

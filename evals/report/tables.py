@@ -240,17 +240,11 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable) -> list[
 
     A row of ours stands there once for each model that it was run with.
     """
-    cell, columns = logs[0].cell, list[tuple[str, Measure, str]]()  # name, measure, what the table calls it
-    by_column, rows, remarks = list[tuple[str, str, Sequence[Log]]](), list[list[str]](), list[str]()
+    cell, rows, remarks = logs[0].cell, list[list[str]](), list[str]()
     newest = {(log.cell["row"], log.model, log.cell["column"]): log for log in logs}
     order = [*table.rows, *(cell.get("rows") or ()), *(row for row, _, _ in newest)]
     ours = sorted(newest.values(), key=lambda log: (order.index(log.cell["row"]), log.model))
-    for name in dict.fromkeys([*table.columns, *(cell.get("columns") or ()), *(c for _, _, c in newest)]):
-        theirs = {ours: metric for metric, ours in table.columns.get(name, {"ours": {}})["ours"].items()}
-        own = [log for log in ours if log.cell["column"] == name]
-        metrics = list(dict.fromkeys([*theirs, *(metric for log in own for metric in log.cell["metrics"])]))
-        columns += [(name, measure(metric), theirs.get(metric, "")) for metric in metrics]
-        by_column += [(name, metrics[0], own)] if own else []
+    columns, by_column = grid_columns(ours, table)
     lines = _groups(ours, lambda log: (log.cell["row"], log.model))
     for row in dict.fromkeys(order):
         for line in (same for (own, _), same in lines if own == row):
@@ -267,6 +261,24 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable) -> list[
     note = " ".join([_grid_note(table), f"Ours: {INTERVALS}", *dict.fromkeys(remarks)])
     compared = comparison_table(f"{title}: differences between rows", "Column", by_column, labels)
     return [Table(title, ["Method", "Figures", *heads], rows, note), compared]
+
+
+def grid_columns(
+    ours: Sequence[Log], table: PublishedTable
+) -> tuple[list[tuple[str, Measure, str]], list[tuple[str, str, Sequence[Log]]]]:
+    """Return the columns of a grid: name, measure, and what the published table calls that.
+
+    And those that we have logs of: name, main measure, and the logs.
+    """
+    columns, by_column = list[tuple[str, Measure, str]](), list[tuple[str, str, Sequence[Log]]]()
+    given = (*(ours[0].cell.get("columns") or ()), *(log.cell["column"] for log in ours))
+    for name in dict.fromkeys([*table.columns, *given]):
+        theirs = {ours: metric for metric, ours in table.columns.get(name, {"ours": {}})["ours"].items()}
+        own = [log for log in ours if log.cell["column"] == name]
+        metrics = list(dict.fromkeys([*theirs, *(metric for log in own for metric in log.cell["metrics"])]))
+        columns += [(name, measure(metric), theirs.get(metric, "")) for metric in metrics]
+        by_column += [(name, metrics[0], own)] if own else []
+    return columns, by_column
 
 
 def _our_row(line: Sequence[Log], columns: Iterable[tuple[str, Measure, str]]) -> list[str]:

@@ -21,6 +21,7 @@ from triplewise.tools.kg.profile import split_words
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.database import ENDINGS, RelationalDatabase, open_database
 from triplewise.tools.sql.engines import SERVERS
+from triplewise.tools.sql.values import Value
 
 ROWS = 20_000  # of a table that is read as a graph, at most
 _TYPES = {int: "integer", float: "double", bool: "boolean"}
@@ -72,9 +73,13 @@ def _facts(database: RelationalDatabase, base: str) -> Iterator[ox.Quad]:
             node = iri(name, *(cells[column] for column in primary[name]))
             yield ox.Quad(node, is_a, iri(name))
             for column, value in cells.items():
-                text = str(value).lower() if isinstance(value, bool) else str(value)
-                kind = _TYPES.get(type(value), "date" if _DATE.fullmatch(text) else "string")
-                literal = ox.Literal(text, datatype=ox.NamedNode(XSD + kind))
                 if value is not None and (column,) != primary[name]:
-                    is_key = column in targets
-                    yield ox.Quad(node, iri(name, column), iri(targets[column], value) if is_key else literal)
+                    end = iri(targets[column], value) if column in targets else _literal(value)
+                    yield ox.Quad(node, iri(name, column), end)
+
+
+def _literal(value: Value) -> ox.Literal:
+    """A cell as a literal of its type; a text that reads as a date is one."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    kind = _TYPES.get(type(value), "date" if _DATE.fullmatch(text) else "string")
+    return ox.Literal(text, datatype=ox.NamedNode(XSD + kind))
