@@ -64,12 +64,7 @@ def build_answer(
         answer = replace(answer, sparql=base.written(sparql), note=remark or answer.note)
         shown += bridges
     try:
-        names, documents, proven = triple_labels(kg, shown, exact=False), facts_of(kg), list[ProofTriple]()
-        for triple, named in zip(shown, names, strict=True):
-            read = documents.get(triple)
-            origin = () if read is None else (read.document, read.source, read.sentence, read.id)
-            proven.append(ProofTriple(triple, named, *origin))
-        answer = replace(answer, proof=tuple(proven))
+        answer = replace(answer, proof=proof_of(kg, shown))
     except QueryFailedError as error:
         answer = replace(answer, reason="; ".join(filter(None, (answer.reason, f"{NO_PROOF}: {error}"))))
     written = {o.value: readable(o) for t in facts if isinstance(o := t.object, Literal)}
@@ -79,6 +74,16 @@ def build_answer(
         were = "was" if count == 1 else "were"
         text += f" {count} of the {len(answer.proof)} facts that prove this {were} read from documents."
     return replace(answer, labels=labels, text=f"{UNSURE if answer.status == 'unsure' else ''}{text}")
+
+
+def proof_of(kg: KnowledgeGraph, triples: Sequence[Triple]) -> tuple[ProofTriple, ...]:
+    """Return facts as proof: with labels, and where those from documents were read."""
+    documents, proven = facts_of(kg), list[ProofTriple]()
+    for triple, named in zip(triples, triple_labels(kg, triples, exact=False), strict=True):
+        read = documents.get(triple)
+        origin = () if read is None else (read.document, read.source, read.sentence, read.id)
+        proven.append(ProofTriple(triple, named, *origin))
+    return tuple(proven)
 
 
 def _row_labels(values: Sequence[str], kg: KnowledgeGraph) -> tuple[str, ...]:
