@@ -27,7 +27,7 @@ from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import XSD, Term
-from triplewise.tools.extraction.terms import literal
+from triplewise.tools.extraction.resolution import literal
 from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.linking.linker import link as link_mentions, without_brackets
 from triplewise.tools.parsing.statements import decides, form_of, slot_of

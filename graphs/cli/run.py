@@ -26,7 +26,7 @@ from triplewise.nodes.state import Answer, Correction, ProofTriple, State, Step,
 from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import Term
-from triplewise.tools.extraction.terms import MINTED
+from triplewise.tools.extraction.resolution import MINTED
 from triplewise.tools.kg import IRI, readable
 from triplewise.tools.parsing.reading import Reading
 

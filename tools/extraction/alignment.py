@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from triplewise.tools.core.facts import ExtractedFact, RawTriple
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
-from triplewise.tools.extraction.terms import agree, literal, mint, resolve
+from triplewise.tools.extraction.resolution import agree, literal, mint, resolve
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 from triplewise.tools.kg.rdf import is_well_formed
 from triplewise.tools.kg.vocabulary import is_single_valued, triple_text

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from triplewise.tools.core.facts import Passage, RawTriple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, XSD
-from triplewise.tools.extraction.terms import agree, literal, places, resolve, without_article
+from triplewise.tools.extraction.resolution import agree, literal, places, resolve, without_article
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_texts, relation_texts
 from triplewise.tools.retrieval.encoder import Encoder

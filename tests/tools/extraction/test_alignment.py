@@ -12,7 +12,7 @@ from tests.support.cinema import iri, write_cinema
 from triplewise.tools.core.facts import ExtractedFact, Passage, RawTriple
 from triplewise.tools.core.terms import IRI, XSD, Literal, Triple
 from triplewise.tools.extraction.alignment import align
-from triplewise.tools.extraction.terms import MINTED, mint, resolve
+from triplewise.tools.extraction.resolution import MINTED, mint, resolve
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 
 BASE = "http://example.org/"

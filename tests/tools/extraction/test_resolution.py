@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triplewise.tools.core.terms import XSD, Literal
-from triplewise.tools.extraction.terms import agree, literal, places
+from triplewise.tools.extraction.resolution import agree, literal, places
 
 
 @pytest.mark.parametrize(
