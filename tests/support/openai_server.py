@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import struct
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -287,7 +288,7 @@ class OpenAIServer(scripted_model.OpenAIServer):
         self.retry_after, self.slow, self.refuse = retry_after, slow, refuse or {}
         self.embed = embed
         self.requests: list[Request] = []
-        self.script, self.used = replies, 0
+        self.script, self.used, self.lock = replies, 0, threading.Lock()
         super().__init__(self._next, **options)
 
     def _next(self, messages: Messages) -> Any:
