@@ -4,7 +4,7 @@
 model, with one to three mistakes in each. Corrections are answered by a scripted model that follows them: the
 first action that the feedback offers is put in the place of what was wrong; without an offer the action is
 repeated once, then left out. So this measures whether feedback holds the cure, and not how well a model
-understands it. `--fit FILE` trains how sure a model's answer is on the runs. Needs TRIPLEWISE_DATA.
+understands it. Needs TRIPLEWISE_DATA.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import json
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -28,16 +27,13 @@ from triplewise.graphs import Context, State, build_graph
 from triplewise.graphs.commands import argument, option
 from triplewise.nodes.correct import READ_ONLY, VARIANTS
 from triplewise.nodes.environment import Environment
-from triplewise.nodes.plan import readings_of
-from triplewise.nodes.result import labels_of, reading_of_query
+from triplewise.nodes.result import labels_of
 from triplewise.tools.actions.pyql import PYQL, script
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.terms import Variable
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.learning.calibration import Row, train
 from triplewise.tools.learning.exploration import agreements
 from triplewise.tools.learning.parser_training import Labelled
-from triplewise.tools.parsing.confidence import Calibration
 from triplewise.tools.parsing.reading import VALUES, read_question
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.raw_sparql import parts_of
@@ -47,8 +43,6 @@ from triplewise.tools.retrieval.encoder import open_encoder
 SETS = ("cars", "elements", "units", "geoquery", "metaqa", "webqsp")
 RANK, STEPS = 5, 24  # readings among which right ones are looked for, and steps of a run
 TRIES, REPLIES = 3, 12  # of one action, and in one run
-WEIGHTS = {"misread": 0.1, "none": 0.1, "eraser": 0.3}
-"""Of runs in training: of five answers of a model four are right."""
 EXECUTE = Call("execute")
 PLACEHOLDERS = {p.name for a in PYQL.declared for p in a.parameters} | {"relation", "reason", "name"}
 FAILED = re.compile("ERROR_INFO|Please check again|was undone|Read your last action|Here are examples")
@@ -203,7 +197,7 @@ def replay(case: Case, calls: Calls, graph: Any, server: OpenAIServer, env: Envi
     context = Context(kg=env.kg, min_confidence=0, max_steps=STEPS, **settings)
     given = {"question": case.question.question, "entities": dict(case.question.entities)}
     state = State.model_validate(graph.invoke(given, context=context))
-    answer, state = state.answer, state.model_copy(update={"readings": readings_of(state, env)})
+    answer = state.answer
     assert answer is not None, "a run that ends has an answer"
     return {
         "graph": case.of.graph,
@@ -213,7 +207,6 @@ def replay(case: Case, calls: Calls, graph: Any, server: OpenAIServer, env: Envi
         "calls": answer.usage.calls,
         "tokens": answer.usage.input_tokens + answer.usage.output_tokens,
         "steps": [f"{step.call}{' # undone' * step.rolled_back}" for step in state.steps],
-        "features": dict(reading_of_query(state, env, answer.values).features) if answer.values else {},
     }
 
 
@@ -249,31 +242,16 @@ def table(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).round(3)
 
 
-def fitted(runs: pd.DataFrame) -> Calibration:
-    """Return how sure a model's answer is, trained on runs; below a half it is more likely wrong."""
-    rows = [
-        Row(r["graph"], "", r["right"], dict(r["features"]), weight=WEIGHTS.get(r["mode"], 1.0))
-        for _, r in runs[runs["features"].map(bool)].iterrows()
-    ]
-    return replace(train(rows, {"runs": len(rows)}), min_confidence=0.5, floor=0.0)
-
-
 def main(
     names: list[str] | None = argument("[SET...]", "Sets of questions.", None),
     out: Path = option("FILE", "JSON lines, a run each, to which runs are added.", Path("runs.jsonl")),
     count: int = option("N", "Questions of each set.", 20),
-    fit: Path | None = option("FILE", "Only train on the runs, and write it here."),
 ) -> None:
     """Play wrong replies, correct them in each way, and print a table."""
-    if fit is None:
-        with out.open("a", encoding="utf-8") as file:
-            for run in play(names or SETS, count):
-                file.write(json.dumps(run) + "\n")
-        typer.echo(table(pd.read_json(out, lines=True)).to_string(index=False))
-        return
-    trained = fitted(pd.read_json(out, lines=True))
-    trained.write(fit)
-    typer.echo(pd.DataFrame(trained.provenance["left out"]).T.to_string())
+    with out.open("a", encoding="utf-8") as file:
+        for run in play(names or SETS, count):
+            file.write(json.dumps(run) + "\n")
+    typer.echo(table(pd.read_json(out, lines=True)).to_string(index=False))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from triplewise.guidelines.language import asking_words
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.plan import is_sure, readings_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
@@ -18,7 +16,6 @@ from triplewise.tools.kg.protocol import base_of, facts_of
 from triplewise.tools.kg.vocabulary import triple_labels
 from triplewise.tools.parsing.confidence import MODEL_FILE, calibration_for, query_features, shipped
 from triplewise.tools.parsing.reading import Reading
-from triplewise.tools.parsing.similarity import coverage
 from triplewise.tools.parsing.statements import decides, form_of, slot_of
 from triplewise.tools.pyql.program import PyQL
 
@@ -151,14 +148,14 @@ def _with_confidence(answer: Answer, state: State, env: Environment) -> Answer:
 
 
 def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> Reading:
-    """Return the query of a model as a reading, with features from which its confidence can be estimated."""
-    wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
-    same = next((r for r in state.readings if r.has_answer(values)), None)
-    program = PyQL() if env.toolset.name == "sparql" else env.toolset.to_pyql(state.program, env.kg.profile)
-    used = [e for e in state.linked if e.id in state.program]
-    words = asking_words(state.question, [e.label for e in used], [(e.start, e.end) for e in used])
-    others = {**coverage(words, program, env.kg, env.encoder), "size": math.log1p(len(values))}
-    features = query_features(same, next(iter(state.readings), None), values, len(wrong), others)
+    """Return the query of a model as a reading, with features from which its confidence can be estimated.
+
+    A query that the model wrote in SPARQL counts as the reading with the same answer.
+    """
+    profile, same = env.kg.profile, next((r for r in state.readings if r.has_answer(values)), None)
+    written = PyQL.parse(same.program, profile) if same is not None else PyQL()
+    program = written if env.toolset.name == "sparql" else env.toolset.to_pyql(state.program, profile)
+    features = query_features(program, values, state.readings, profile)
     uncovered, about = same.uncovered if same is not None else (), ("", "the query of the model", 0.0, 0.0)
     return Reading(*about, "a model", tuple(values), uncovered, features=features)
 

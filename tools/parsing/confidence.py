@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,8 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import read_text
+from triplewise.tools.core.terms import IRI, Literal, Variable
+from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.parsing.learn import Features, Share, own_file
+from triplewise.tools.pyql.program import AnyOf, Fact, PyQL, Typed
 
 if TYPE_CHECKING:
     from triplewise.tools.parsing.reading import Reading
@@ -61,41 +64,54 @@ leave no more uncovered, the share of readings without an answer, the score of t
 answers there are, and the sums."""
 DOUBTS, DOUBTFUL = ("no_evidence", "against", "operators"), 0.5
 """Evidence that no other makes up for, and the highest probability with it."""
-MODEL_FEATURES: Mapping[str, int] = {
-    "agreement": MORE, "shared": MORE, "share": MORE, "overlap": MORE, "unread": LESS, "uncovered": LESS,
-    "unlike": LESS, "size": LESS, "repairs": LESS,
-}  # fmt: skip
-"""Evidence for the answer of a language model: `query_features`, what its query accounts for (`coverage`),
-and how many values it has (the logarithm)."""
-MOST = 4  # Uncovered words and failed steps are counted up to this
+MODEL_FEATURES: Mapping[str, int] = {"agreement": MORE, "alike": MORE, "same_operators": MORE, "size": LESS}
+"""Evidence for the answer of a language model, see `query_features`."""
 Tree: TypeAlias = float | tuple[str, float, Any, Any]
 """A regression tree: a value, or a feature, a number, and the trees for values up to it and above it."""
 
 
 def query_features(
-    own: Reading | None,
-    best: Reading | None,
-    values: Collection[str],
-    wrong: int,
-    others: Mapping[str, float],
+    program: PyQL, values: Collection[str], readings: Iterable[Reading], profile: Profile
 ) -> dict[str, float]:
     """Return the evidence for the answer of a language model's query, by the names of `MODEL_FEATURES`.
 
-    `own`: the reading without a model that has the same answer; `best`: the best one; `wrong`: steps that
-    failed. How sure readings are goes by the shipped calibration, never by one of the graph itself.
+    `agreement`: how sure the best reading is, by the shipped calibration; negative where it has another
+    answer. `alike`: what share of their parts (`parts_of`) the query and a reading have in common, on average
+    over readings by their shares. `same_operators`: the same of the operators of query and best reading.
+    `size`: the logarithm of the number of values.
     """
-    sure = shipped().probability(best.features) if best is not None and best.features else 0.0
-    both, either = {*values} & {*best.values} if best else (), {*values} | {*best.values} if best else (0,)
+    judged = [reading for reading in readings if reading.features]
+    own, others = parts_of(program), [parts_of(PyQL.parse(r.program, profile)) for r in judged]
+    sure = shipped().probability(judged[0].features) if judged else 0.0
+    shares = [max(r.features.get("share", 0.0), 1e-6) for r in judged]
+    alike = sum(share * _in_common(own, parts) for share, parts in zip(shares, others, strict=True))
+    operators = [{part for part in parts if isinstance(part, tuple)} for parts in (own, *others[:1])]
     found = {
-        "agreement": sure if own is not None and own == best else -sure,
-        "shared": float(own is not None),
-        "share": own.features.get("share", 0.0) if own is not None else 0.0,
-        "overlap": 1.0 if own is not None and own == best else len(both) / max(len(either), 1),
-        "unread": min(len(own.uncovered) if own is not None else 0, MOST),
-        "repairs": min(wrong, MOST),
-        **others,
+        "agreement": sure if judged and judged[0].has_answer(values) else -sure,
+        "alike": alike / sum(shares) if judged else 0.0,
+        "same_operators": _in_common(operators[0], operators[-1]) if judged else 0.0,
+        "size": math.log1p(len(values)),
     }
     return {name: round(float(found[name]), 6) for name in MODEL_FEATURES}
+
+
+def parts_of(value: object) -> frozenset[object]:
+    """Return the relations, classes and values that a program names, and its operators as tuples."""
+    if isinstance(value, IRI | Literal):
+        return frozenset((value,))
+    if isinstance(value, tuple):
+        return frozenset[object]().union(*map(parts_of, value))
+    if isinstance(value, Variable) or not is_dataclass(value):
+        return frozenset()
+    own = {f.name: getattr(value, f.name) for f in fields(value) if f.name not in ("kind", "answer")}
+    how = (type(value).__name__, *(part for part in own.values() if isinstance(part, bool | str)))
+    is_plain = isinstance(value, Fact | Typed | AnyOf) or how == (PyQL.__name__, False)
+    return parts_of(tuple(own.values())) | frozenset(() if is_plain else (how,))
+
+
+def _in_common(one: Set[object], other: Set[object]) -> float:
+    """The share of common members (Jaccard); of two empty sets 1."""
+    return len(one & other) / len(one | other) if one | other else 1.0
 
 
 def is_answer(features: Features) -> bool:

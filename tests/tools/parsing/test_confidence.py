@@ -14,6 +14,7 @@ from triplewise.tools.parsing.confidence import (
     FEATURES,
     MODEL_FEATURES,
     calibration_for,
+    parts_of,
     query_features,
     read_calibration,
     shipped,
@@ -21,6 +22,7 @@ from triplewise.tools.parsing.confidence import (
 )
 from triplewise.tools.parsing.learn import shares
 from triplewise.tools.parsing.reading import VALUES, Reading
+from triplewise.tools.pyql.program import PyQL
 
 
 def test_evidence_is_of_the_best_derivation_and_of_its_rivals() -> None:
@@ -47,16 +49,36 @@ def test_a_no_without_evidence_is_never_sure() -> None:
     assert shipped().probability({**best, "no_evidence": 1.0}) <= DOUBTFUL < shipped().min_confidence
 
 
-def test_evidence_of_a_models_query_says_whether_a_reading_agrees() -> None:
-    features = {**dict.fromkeys(FEATURES, 0.0), "share": 0.9}
-    best = Reading("", "", 0.0, 0.9, values=("a", "b"), uncovered=("x",), features=features)
-    others = dict.fromkeys(("uncovered", "unlike", "size"), 0.5)
-    alone = query_features(None, best, ("a",), 9, others)
-    same = query_features(best, best, ("a", "b"), 0, others)
-    assert same["agreement"] == -alone["agreement"] > 0
-    assert set(alone) == set(same) == set(MODEL_FEATURES)
-    assert (alone["shared"], alone["repairs"], alone["overlap"]) == (0.0, 4, 0.5)
-    assert (same["shared"], same["share"], same["overlap"], same["unread"]) == (1.0, 0.9, 1.0, 1)
+def test_evidence_of_a_models_query_says_how_far_readings_agree() -> None:
+    profile, features = open_kg("demo").profile, {**dict.fromkeys(FEATURES, 0.0), "share": 0.9}
+    lives, counts = "add_fact(Q1, P19, ?x)", "add_fact(Q1, P20, ?x)\nadd_count(?x)"
+    best = Reading(lives, "", 0.0, 0.9, values=("a", "b"), features=features)
+    rival = Reading(counts, "", 0.0, 0.1, values=("2",), features={**features, "share": 0.1})
+
+    def evidence(program: str, *values: str) -> dict[str, float]:
+        return query_features(PyQL.parse(program, profile), values, (best, rival), profile)
+
+    same, other = evidence(lives, "a", "b"), evidence(counts, "2")
+    assert set(same) == set(other) == set(MODEL_FEATURES)
+    assert same["agreement"] == -other["agreement"] > 0
+    assert same["alike"] == pytest.approx(0.9 + 0.1 * 1 / 4)  # of P19, Q1, P20 and the count, Q1 is common
+    assert other["alike"] == pytest.approx(0.1 + 0.9 * 1 / 4)
+    assert (same["same_operators"], other["same_operators"]) == (1.0, 0.0)
+    assert evidence(lives, "c")["agreement"] < 0 < evidence(lives, "c")["alike"]
+
+
+def test_parts_of_a_query_are_its_terms_and_operators_whatever_its_variables() -> None:
+    profile = open_kg("demo").profile
+    one, other = (
+        parts_of(PyQL.parse(text.replace("?a", name), profile))
+        for text, name in (
+            ("add_fact(Q1, P19, ?a)\nadd_not(?a, P20, Q2)\nadd_max(?a)\nset_answer(?a)", "?place"),
+            ("add_fact(Q1, P19, ?a)\nadd_not(?a, P20, Q2)\nadd_min(?a)\nset_answer(?a)", "?x"),
+        )
+    )
+    assert one - other == {("Extreme", True)}
+    assert {("Not",), ("Extreme", False)} < other
+    assert len(other) == 6
 
 
 def test_a_calibration_survives_its_file_and_one_of_other_features_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""Train how sure the answer of a language model is: `python -m triplewise.evals.train_model_confidence`.
+
+What a model may write are the parser's own readings of training questions and gold queries, right and wrong
+ones. No model and no agent runs. Needs TRIPLEWISE_DATA.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import typer
+
+from triplewise.evals.inject_mistakes import gold_programs, is_right
+from triplewise.evals.question_sets import QuestionSet, question_sets
+from triplewise.evals.train_parser import FOLDER
+from triplewise.graphs.commands import argument, option
+from triplewise.tools.learning.calibration import Row, train
+from triplewise.tools.parsing.confidence import MODEL_FILE, Calibration, query_features
+from triplewise.tools.parsing.reading import VALUES, read_question
+from triplewise.tools.pyql.program import PyQL
+from triplewise.tools.retrieval.encoder import open_encoder
+
+SETS = (
+    "geoquery", "cars", "elements", "units", "metaqa", "webqsp", "qald10", "company", "library", "league",
+    "university", "airline", "recipes",
+)  # fmt: skip
+READ, COMPARED = 10, 5  # Readings that a model may write, and those that its query is compared with
+SHARES = {(True, True): 0.58, (False, True): 0.28, (True, False): 0.06, (False, False): 0.08}
+"""Of the answers of played models: whether the best reading agrees, and whether they are right."""
+LEAST = 0.02  # How likely anything is
+
+
+def rows(of: QuestionSet, count: int) -> Iterator[Row]:
+    """Yield the distinct answers of the first `count` questions of a set, each with its evidence."""
+    kg, gold, answers = of.open(), gold_programs(of), defaultdict[str, list[tuple[str, ...]]](list)
+    for question in (*of.questions, *of.held_out):  # a question has a record for each of its gold queries
+        answers[question.question] += question.answers
+    for question in of.questions[:count]:
+        linked = {mention: id_ for mention, id_ in question.entities.items() if id_ is not None}
+        readings = read_question(question.question, kg, open_encoder(), linked or None, None, READ)
+        written = [(PyQL.parse(r.program, kg.profile), r.values) for r in readings]
+        if (program := gold.get(question.question)) is not None:
+            found = kg.query(program.sparql(kg.profile), limit=VALUES)
+            column = found.column(program.answer[0].name) if found.rows else ()
+            written.insert(0, (program, tuple(map(kg.profile.short, column))))
+        judged = question._replace(answers=tuple(answers[question.question]))
+        distinct = {frozenset(values): (program, values) for program, values in reversed(written) if values}
+        for program, values in distinct.values():
+            evidence = query_features(program, values, readings[:COMPARED], kg.profile)
+            yield Row(of.graph, question.question, is_right(kg, judged, values, of.least), evidence)
+
+
+def fitted(given: Sequence[Row]) -> Calibration:
+    """Return how sure a model's answer is, trained on rows; below a half it is more likely wrong.
+
+    Within their share, rows that disagree with the best reading count by how likely that makes them: the
+    right ones by how unsure the reading is, the wrong ones by how sure.
+    """
+    cells = [(row.group, row.features["agreement"] > 0, row.is_right) for row in given]
+    sizes, graphs, likely = defaultdict[tuple[str, bool, bool], float](float), Counter[str](), list[float]()
+    for row, cell in zip(given, cells, strict=True):
+        sure = -row.features["agreement"]
+        likely.append(1.0 if cell[1] else max(1 - sure if row.is_right else sure, LEAST))
+        sizes[cell] += likely[-1]
+        graphs[row.group] += 1
+    weighted = [
+        replace(row, weight=graphs[row.group] * SHARES[cell[1:]] * part / sizes[cell])
+        for row, cell, part in zip(given, cells, likely, strict=True)
+    ]
+    return replace(train(weighted, {"answers": len(given)}), min_confidence=0.5, floor=0.0)
+
+
+def main(
+    names: list[str] | None = argument("[SET...]", "Sets of questions.", None),
+    count: int = option("N", "Questions of each set.", 80),
+    out: Path = option("FILE", "Where to write it.", FOLDER / MODEL_FILE),
+) -> None:
+    """Train, write, and print figures of graphs left out."""
+    trained = fitted([row for of in question_sets(names or SETS) for row in rows(of, count)])
+    trained.write(out)
+    typer.echo(pd.DataFrame(trained.provenance["left out"]).T.to_string())
+
+
+if __name__ == "__main__":
+    typer.run(main)
