@@ -108,6 +108,17 @@ def root(word: str) -> str:
 
 
 @cache
+def opposites(word: str) -> frozenset[str]:
+    """The roots of the words that mean its contrary: of opened, and of unpaid."""
+    own, listed = root(word), section("opposites")
+    sides = [[frozenset(map(root, side.split())) for side in pair] for pair in listed["pairs"]]
+    found = frozenset[str]().union(*(b for pair in sides for a, b in (pair, pair[::-1]) if own in a))
+    starts = [start for start in listed["prefixes"].split() if word.startswith(start)]
+    bases = {root(word[len(start) :]) for start in starts if len(word) > len(start) + 3}
+    return found | bases | {root(start + word) for start in listed["prefixes"].split()}
+
+
+@cache
 def _function_words(language: str) -> Mapping[str, str]:
     """Function words of a language -> the English word each is read as."""
     grammar = _yaml(f"{language}.yaml").items()

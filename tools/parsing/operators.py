@@ -107,7 +107,7 @@ def quantities_of(
         turned |= {r.i for r in relations if {*r.names[0].split()} & {*opposites}}
         like = np.maximum(like, unlike)
     if "date" in quantities:  # any date is one, whatever it is called ("first lit"), and none is the opposite
-        dates = [r.i for r in relations if r.dtype == "date"]
+        dates = [r.i for r in relations if r.is_dated and r.dtype != "time"]
         turned, like = turned.difference(dates), like.copy()
         like[dates] = np.maximum(like[dates], DATE_FIT)
     return like, turned, others

@@ -34,6 +34,8 @@ SAMPLE = 500  # literals that tell the datatype of a relation
 COMPARABLE = 0.8  # least share of values with a place on a line, of a relation whose values can be compared
 _DATE = re.compile(r"(-?\d{1,6})(?:-(\d\d))?(?:-(\d\d))?(?:T(\d\d):(\d\d))?")
 _DATES = {XSD + name for name in ("date", "dateTime", "gYear", "gYearMonth")}
+_WHOLE = {XSD + name for name in ("integer", "int", "nonNegativeInteger", "positiveInteger", "short", "long")}
+YEARS = range(1001, 2100)
 CODE = re.compile(r"[A-Za-z]{0,2}[\d._-]+|[mg][._].*")  # local names that say nothing
 NOTE = re.compile(r" \([^()]*\)$")
 
@@ -51,6 +53,7 @@ class Relation:
     i: int = -1  # its number
     kind: str = "entity"  # of its values: entity, number, date, boolean or string
     dtype: str = ""  # number, date or time where its values can be compared
+    is_dated: bool = False  # whether its values are dates, or whole numbers that can all be years
 
     def edges(self, direction: int) -> Edges:
         """Its path as it is walked in a direction."""
@@ -124,6 +127,9 @@ def relations_of(
             is_date = datatype in (*_DATES, XSD + "time", XSD + "string")
             relation.kind = "date" if is_date else "number"
             relation.dtype = "time" if datatype == XSD + "time" else relation.kind
+            found_at = numbers[objects[np.isfinite(numbers[objects])]]
+            is_year = len(found_at) > 1 and np.isin(found_at, np.array(YEARS)).all()
+            relation.is_dated = is_date or bool(datatype in _WHOLE and is_year)
         else:
             relation.kind = "boolean" if datatype == XSD + "boolean" else "string"
     return found

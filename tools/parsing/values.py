@@ -12,8 +12,8 @@ from triplewise.tools.language.lexicon import lexicon, section
 from triplewise.tools.parsing.derivation import Category, Derivation, f
 from triplewise.tools.parsing.query import Nodes, Number
 from triplewise.tools.parsing.question import Question
+from triplewise.tools.parsing.relations import YEARS
 
-YEARS = range(1001, 2100)
 MOST_UNITS = 2  # words of a unit: square feet
 
 

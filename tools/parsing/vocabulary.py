@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from triplewise.tools.language.lexicon import lexicon, root, word_list
+from triplewise.tools.language.lexicon import lexicon, opposites, root, word_list
 from triplewise.tools.language.text import key, singular
 from triplewise.tools.parsing.index import GraphIndex
 
@@ -124,6 +124,17 @@ class Names:
         f1[list(same)] = 1.0
         best: Vector = self._best(f1[None])[0]
         return best
+
+    def contrary(self, words: Sequence[str]) -> Vector:
+        """F1 of some words and each thing's best name, where the name has a word's opposite in its place."""
+        roots = [root(word) for word in words]
+        changed = [
+            self.overlap([*roots[:i], other, *roots[i + 1 :]], ())
+            for i, word in enumerate(words)
+            for other in opposites(word) & self._by_root.keys()
+        ]
+        none: Vector = np.zeros(self._count, np.float32)
+        return np.max([none, *changed], axis=0) if changed else none
 
     def _best(self, scores: Vector) -> Vector:
         """The best name's score of each thing, at least 0."""

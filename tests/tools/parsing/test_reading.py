@@ -142,3 +142,44 @@ def test_an_endpoint_gives_the_same_readings(demo: LocalKG, endpoint: EndpointKG
     near, far = read(question, demo), read(question, endpoint)
     assert [r.program for r in far[:1]] == [r.program for r in near[:1]]
     assert set(far[0].values) == set(near[0].values)
+
+
+STAFF = """
+@prefix : <http://staff.example/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+:Employee a rdfs:Class ; rdfs:label "employee" . :Shop a rdfs:Class ; rdfs:label "shop" .
+:ann a :Employee ; rdfs:label "Ann Poole" ; :fullTime true ; :worksIn :mill ;
+  :hiredOn "2010-05-01"^^xsd:date .
+:bob a :Employee ; rdfs:label "Bob Dane" ; :fullTime false ; :worksIn :quay ;
+  :hiredOn "2015-05-01"^^xsd:date .
+:mill a :Shop ; rdfs:label "Mill Street" ; :openOnSunday true ; :paidRent false ; :openedIn 1999 .
+:quay a :Shop ; rdfs:label "Quay Road" ; :openOnSunday false ; :paidRent true ; :openedIn 2005 .
+"""
+
+
+@pytest.fixture(scope="module")
+def staff(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
+    path = tmp_path_factory.mktemp("staff") / "staff.ttl"
+    path.write_text(STAFF)
+    return open_kg(path)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Which employees work part time?", "bob"),
+        ("Which shop is closed on Sundays?", "quay"),
+        ("Which shop is open on Sunday?", "mill"),
+        ("Which shop has unpaid rent?", "mill"),
+        ("When was Quay Road opened?", "2005"),
+    ],
+)
+def test_an_opposite_is_where_the_relation_is_false_and_years_say_when(
+    staff: KnowledgeGraph, question: str, answer: str
+) -> None:
+    assert [v.rpartition("/")[2] for v in read(question, staff)[0].values] == [answer]
+
+
+@pytest.mark.parametrize("question", ["When did Ann Poole die?", "When was Bob Dane fired?"])
+def test_a_verb_that_the_graph_lacks_is_no_sure_date(staff: KnowledgeGraph, question: str) -> None:
+    assert all(r.confidence < shipped().min_confidence for r in read(question, staff))
