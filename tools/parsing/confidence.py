@@ -46,7 +46,7 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "foreign_words": (LESS, "skip_foreign"),
     "names_none": (LESS, "names_none"),
     "loose_sets": (LESS, "exists range members"),
-    "no_evidence": (LESS, "no_evidence skip_contrary wh_alone"),
+    "no_evidence": (LESS, "no_evidence contrary wh_alone"),
     "against": (LESS, "ask_against"),
     "operators": (LESS, "skip_op"),
     "same_kind": (MORE, "who_sim where_sim when_date chain_end"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 
@@ -220,6 +220,13 @@ class Question:
         """The tokens that a reading leaves out and that are not free to be left out."""
         covered = {i for leaf in derivation.leaves() for i in range(leaf.start, leaf.end)}
         return [i for i in range(self.n) if i not in covered and self.skip[i] in HARD]
+
+    @cached_property
+    def contrary(self) -> Mapping[int, frozenset[int]]:
+        """Tokens that are the opposite of a word in names of relations, and these relations."""
+        names = self.vocabulary.relations
+        opposed = {i: names.contrary(self.words, i) for i in range(self.n)}
+        return {i: frozenset(np.flatnonzero(f1).tolist()) for i, f1 in opposed.items() if f1.any()}
 
     def nearest(self, tokens: Iterable[int]) -> tuple[str, ...]:
         """The labels of the relations that are nearest to some tokens, at most three."""

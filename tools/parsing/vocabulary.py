@@ -125,16 +125,13 @@ class Names:
         best: Vector = self._best(f1[None])[0]
         return best
 
-    def contrary(self, words: Sequence[str]) -> Vector:
-        """F1 of some words and each thing's best name, where the name has a word's opposite in its place."""
+    def contrary(self, words: Sequence[str], place: int) -> Vector:
+        """F1 of words and each thing's best name, one with the opposite of the word at a place."""
         roots = [root(word) for word in words]
-        changed = [
-            self.overlap([*roots[:i], other, *roots[i + 1 :]], ())
-            for i, word in enumerate(words)
-            for other in opposites(word) & self._by_root.keys()
-        ]
-        none: Vector = np.zeros(self._count, np.float32)
-        return np.max([none, *changed], axis=0) if changed else none
+        others = (opposites(words[place]) & self._by_root.keys()) - set(roots)
+        changed = [self.overlap([*roots[:place], other, *roots[place + 1 :]], ()) for other in others]
+        best: Vector = np.max([np.zeros(self._count, np.float32), *changed], axis=0)
+        return best
 
     def _best(self, scores: Vector) -> Vector:
         """The best name's score of each thing, at least 0."""
