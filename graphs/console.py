@@ -165,8 +165,9 @@ def run_command(arguments: Sequence[str], commands: typer.Typer, name: str = "tr
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
-    if shutil.get_terminal_size().columns < NARROWEST:
-        os.environ["COLUMNS"] = str(NARROWEST)
+    width = shutil.get_terminal_size().columns
+    if "COLUMNS" in os.environ or width < NARROWEST:
+        os.environ["COLUMNS"] = str(max(width, NARROWEST))
     debug = "--debug" in arguments
     for argument in arguments:
         if argument.encode("utf-8", "replace").decode() != argument:
@@ -203,7 +204,13 @@ def _explain(error: Exception) -> int:
             say(f"the checkpoints failed ({error}); they lie in the user's state folder", "error")
             return RUN_ERROR
         case OSError():
-            say(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", "error")
+            place = error.filename
+            try:
+                getattr(sys.stdout, "flush", bool)()
+            except OSError:  # at the exit Python would try again, and say so
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                place = "standard output"
+            say(f"{error.strerror or error}{f': {place}' if place else ''}", "error")
             return RUN_ERROR
     say(f"unexpected {type(error).__name__}: {redact(str(error))}", "error")
     say("This is a bug in triplewise; repeat with --debug for the traceback to report.")

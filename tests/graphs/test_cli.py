@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib.resources import files
@@ -157,8 +158,9 @@ def test_output_fits_a_narrow_terminal_in_colours_that_can_be_turned_off(
     assert "\x1b" not in "".join(lines)
     assert "  PREFIX wdt: <http://www.wikidata.org/prop/direct/>" in lines, "a query is never broken"
     assert [line for line in lines if len(line) > 36 and "PREFIX" not in line and "?" not in line] == []
-    monkeypatch.setenv("COLUMNS", "1")
-    assert "Offenbach am Main" in cli("ask", QUESTION).out
+    for columns in ("0", "1", "many"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert "Offenbach am Main" in cli("ask", QUESTION).out
 
 
 def test_a_given_entity_is_taken(cli: Cli) -> None:
@@ -330,6 +332,16 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_disk_behind_standard_output_is_one_line() -> None:
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    code = "from triplewise.graphs.cli import main; main()"
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-c", code, "presets"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=env)
+    assert (done.returncode, done.stderr) == (3, "error: No space left on device: standard output\n")
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
