@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import typer
@@ -17,17 +16,15 @@ import typer
 from triplewise.evals.inject_mistakes import gold_programs, is_right
 from triplewise.evals.question_sets import QuestionSet, question_sets
 from triplewise.evals.train_parser import FOLDER
-from triplewise.graphs.commands import argument, option
+from triplewise.graphs.commands import option
 from triplewise.tools.learning.calibration import Row, train
 from triplewise.tools.parsing.confidence import MODEL_FILE, Calibration, query_features
 from triplewise.tools.parsing.reading import VALUES, read_question
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import open_encoder
 
-SETS = (
-    "geoquery", "cars", "elements", "units", "metaqa", "webqsp", "qald10", "company", "library", "league",
-    "university", "airline", "recipes",
-)  # fmt: skip
+SMALL = ("company", "library", "league", "university", "airline", "recipes")
+SETS = ("geoquery", "cars", "elements", "units", "metaqa", "webqsp", "qald10", *SMALL)
 READ, COMPARED = 10, 5  # Readings that a model may write, and those that its query is compared with
 SHARES = {(True, True): 0.58, (False, True): 0.28, (True, False): 0.06, (False, False): 0.08}
 """Of the answers of played models: whether the best reading agrees, and whether they are right."""
@@ -60,28 +57,23 @@ def fitted(given: Sequence[Row]) -> Calibration:
     Within their share, rows that disagree with the best reading count by how likely that makes them: the
     right ones by how unsure the reading is, the wrong ones by how sure.
     """
-    cells = [(row.group, row.features["agreement"] > 0, row.is_right) for row in given]
-    sizes, graphs, likely = defaultdict[tuple[str, bool, bool], float](float), Counter[str](), list[float]()
-    for row, cell in zip(given, cells, strict=True):
-        sure = -row.features["agreement"]
-        likely.append(1.0 if cell[1] else max(1 - sure if row.is_right else sure, LEAST))
-        sizes[cell] += likely[-1]
-        graphs[row.group] += 1
+    sizes, graphs, parts = Counter[tuple[str, bool, bool]](), Counter(row.group for row in given), []
+    for row in given:
+        agrees, sure = row.features["agreement"] > 0, -row.features["agreement"]
+        likely = 1.0 if agrees else max(1 - sure if row.is_right else sure, LEAST)
+        parts.append(((row.group, agrees, row.is_right), likely))
+        sizes[parts[-1][0]] += likely  # type: ignore[assignment]
     weighted = [
-        replace(row, weight=graphs[row.group] * SHARES[cell[1:]] * part / sizes[cell])
-        for row, cell, part in zip(given, cells, likely, strict=True)
+        replace(row, weight=graphs[row.group] * SHARES[cell[1:]] * likely / sizes[cell])
+        for row, (cell, likely) in zip(given, parts, strict=True)
     ]
     return replace(train(weighted, {"answers": len(given)}), min_confidence=0.5, floor=0.0)
 
 
-def main(
-    names: list[str] | None = argument("[SET...]", "Sets of questions.", None),
-    count: int = option("N", "Questions of each set.", 80),
-    out: Path = option("FILE", "Where to write it.", FOLDER / MODEL_FILE),
-) -> None:
+def main(count: int = option("N", "Questions of each set.", 80)) -> None:
     """Train, write, and print figures of graphs left out."""
-    trained = fitted([row for of in question_sets(names or SETS) for row in rows(of, count)])
-    trained.write(out)
+    trained = fitted([row for of in question_sets(SETS) for row in rows(of, count)])
+    trained.write(FOLDER / MODEL_FILE)
     typer.echo(pd.DataFrame(trained.provenance["left out"]).T.to_string())
 
 

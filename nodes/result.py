@@ -155,9 +155,8 @@ def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> R
     profile, same = env.kg.profile, next((r for r in state.readings if r.has_answer(values)), None)
     written = PyQL.parse(same.program, profile) if same is not None else PyQL()
     program = written if env.toolset.name == "sparql" else env.toolset.to_pyql(state.program, profile)
-    features = query_features(program, values, state.readings, profile)
-    uncovered, about = same.uncovered if same is not None else (), ("", "the query of the model", 0.0, 0.0)
-    return Reading(*about, "a model", tuple(values), uncovered, features=features)
+    about = "", "the query of the model", 0.0, 0.0, "a model", tuple(values), same.uncovered if same else ()
+    return Reading(*about, features=query_features(program, values, state.readings, profile))
 
 
 def doubts(reading: Reading, reason: str = "") -> str:

@@ -103,10 +103,10 @@ def parts_of(value: object) -> frozenset[object]:
         return frozenset[object]().union(*map(parts_of, value))
     if isinstance(value, Variable) or not is_dataclass(value):
         return frozenset()
-    own = {f.name: getattr(value, f.name) for f in fields(value) if f.name not in ("kind", "answer")}
-    how = (type(value).__name__, *(part for part in own.values() if isinstance(part, bool | str)))
+    own = tuple(getattr(value, f.name) for f in fields(value) if f.name not in ("kind", "answer"))
+    how = (type(value).__name__, *(part for part in own if isinstance(part, bool | str)))
     is_plain = isinstance(value, Fact | Typed | AnyOf) or how == (PyQL.__name__, False)
-    return parts_of(tuple(own.values())) | frozenset(() if is_plain else (how,))
+    return parts_of(own) | frozenset(() if is_plain else (how,))
 
 
 def _in_common(one: Set[object], other: Set[object]) -> float:
