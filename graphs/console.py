@@ -160,6 +160,7 @@ def csv_text(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def run_command(arguments: Sequence[str], commands: typer.Typer, name: str = "triplewise") -> int:
     """Run one command and return its exit code; errors end as one or two lines on stderr."""
+    sys.stdin = sys.stdin or io.TextIOWrapper(io.BytesIO())  # None where it was closed
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # A character that the terminal cannot show, or bytes that are not text, must not end the run.
         reconfigure: Any = getattr(stream, "reconfigure", None)

@@ -43,7 +43,7 @@ def read_questions(source: str) -> list[Row]:
     elif path.suffix == ".csv":
         records = _table(read_text(path).lstrip("\n"))
     else:
-        lines_read = enumerate(sys.stdin or (), 1) if source == "-" else lines_of(path)
+        lines_read = enumerate(sys.stdin, 1) if source == "-" else lines_of(path)
         records = ((n, {"question": line}) for n, line in lines_read if line.strip())
     questions, is_there = list[Row](), False
     for number, record in records:

@@ -344,6 +344,12 @@ def test_a_full_disk_behind_standard_output_is_one_line() -> None:
     assert (done.returncode, done.stderr) == (3, "error: No space left on device: standard output\n")
 
 
+def test_closed_standard_input_is_an_empty_one() -> None:
+    code = "import sys; sys.stdin = None; from triplewise.graphs.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "chat"], capture_output=True, text=True)
+    assert (done.returncode, "Ask; then ask on" in done.stderr) == (0, True)
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_that_ends_a_command_leaves_no_files(name: str) -> None:
     code = f"""
