@@ -19,7 +19,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import REPLY_CUT, REPLY_EMPTY, Environment, Update, environment
 from triplewise.nodes.hints import opening, prompt_values, turns_of
 from triplewise.nodes.models import Reply
-from triplewise.nodes.plan import is_sure
+from triplewise.nodes.plan import is_sure, toolset_of
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.state import State, Step
 from triplewise.tools.actions import PYQL, Call, Feedback, Toolset, parse_reply
@@ -33,7 +33,7 @@ from triplewise.tools.pyql.text import scan_arguments
 
 ParsedReply: TypeAlias = tuple[str, Sequence[Call] | ActionError]
 """The thought of a reply, and its calls or what is wrong with them."""
-ANSWERS = ("set_answer", "ask")  # Actions that set what a query returns
+ANSWERS = ("set_answer", "ask", "take")  # Actions that set what a query returns
 EXECUTE = "execute"  # The action that runs the finished query
 LONGEST = 4_000  # Most characters of an action, and of a thought
 GIVE_UP = Call("give_up")
@@ -62,7 +62,7 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
         return {**carry_out(state, env, "", call), "pending": tuple(rest)}
     # Line 6: thought, action <- LLM(prompt)
     values, native = prompt_values(state, env), context.calling == "tools"
-    toolset = env.toolset
+    toolset = toolset_of(state, env)
     messages = messages_for(state, env, values, native)
     if native:
         reply = env.ask(messages, schemas=[action.schema() for action in toolset.declared], parallel=most > 1)
@@ -79,7 +79,7 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
         calls = [Call(name, read_values(env.ask(env.prompt.render("answer", **values)).text))]
     pending = list(calls[1:])
     # A reply that may hold several actions and ends by setting the answer of a query implies `execute`.
-    has_query = len(calls) > 1 or bool(state.program)
+    has_query = len(calls) > 1 or bool(state.program) or name == "take"
     if most > 1 and has_query and calls[-1].name in ANSWERS and EXECUTE in toolset.by_name:
         pending.append(Call(EXECUTE))
     # Line 7: KB_fb, Python_fb <- Execute(action)
@@ -159,7 +159,7 @@ def carry_out(state: State, env: Environment, thought: str, call: Call | ActionE
     if isinstance(call, ActionError):
         feedback = Feedback(error=call.code, message=call.message[:LONGEST], program=state.program)
         return _recorded(state, thought, call.detail.get("written", "")[:LONGEST], feedback)
-    feedback = env.toolset.execute(action_context(state, env), call)
+    feedback = toolset_of(state, env).execute(action_context(state, env), call)
     return _recorded(state, thought, call.text(), feedback)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.history import encode
+from triplewise.nodes.plan import shown_readings, toolset_of
 from triplewise.nodes.prompting import Prompt
 from triplewise.nodes.sql import table_lines
 from triplewise.nodes.state import ScoredTriple, State, Step
@@ -29,10 +30,13 @@ from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.linking.search import labels_language, node_types
 from triplewise.tools.parsing.card import FEW, MEMBERS, class_card
 from triplewise.tools.parsing.question import unnamed_words
+from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import form_of
 from triplewise.tools.planning.examples import usable
 from triplewise.tools.planning.seeds import Seed
-from triplewise.tools.pyql.text import read_term
+from triplewise.tools.pyql.program import PyQL, all_facts
+from triplewise.tools.pyql.text import bare_datatype, read_term
+from triplewise.tools.pyql.words import describe
 from triplewise.tools.retrieval.surroundings import FactTexts, NearbyFact, grouped_lines, topics_of, within
 
 HINTS, LATER = 2_400, 3  # Most characters of hints in a prompt; divided by `LATER` after the first step
@@ -44,7 +48,7 @@ ALIKE = 100  # Most nodes of memory in one line
 
 def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     """Return the variables of prompt templates; those that cost queries are functions, called on use."""
-    context, toolset, kg = env.context, env.toolset, env.kg
+    context, toolset, kg = env.context, toolset_of(state, env), env.kg
     asked = state.question, state.linked, kg, env.encoder
     meanings, plan = cache(lambda: meaning_lines(state, kg)), cache(lambda: rule_lines(state, kg))
 
@@ -62,6 +66,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "meanings": meanings,
         "unnamed": cache(lambda: unnamed_words(*asked, capitals_only=bool(meanings()))),
         "plan": plan,
+        "readings": cache(lambda: reading_lines(kg, shown_readings(state, env))),
         "around": cache(lambda: around_lines(state, env, [*meanings(), *plan()])),
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
         "observation": cache(lambda: observation_lines(kg, state)),
@@ -75,6 +80,27 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "step": len(state.steps) + 1,
         "form": form_of(state.question),
     }
+
+
+def reading_lines(kg: KnowledgeGraph, readings: Sequence[Reading]) -> list[str]:
+    """Return each reading as one line: query in words and ids, confidence, words not covered, answers."""
+    short, nodes, lines = kg.profile.short, dict[IRI, str](), list[str]()
+    programs = [PyQL.parse(reading.program, kg.profile) for reading in readings]
+    for program in programs:
+        describe(program, lambda iri: nodes.setdefault(iri, ""))  # collects the nodes
+    shown = {v for reading in readings for v in reading.values[:RULES] if bare_datatype(v) is None}
+    values = {v: node for v in shown if (node := kg.profile.expand(v)) is not None}
+    labels = kg.labels([*nodes, *values.values()])
+    named = {node: with_id(kg, node, label) for node, label in labels.items()}
+    relations = [fact.relation for program in programs for fact in all_facts(program.clauses)]
+    named |= zip(relations, relation_names(kg, map(short, relations)), strict=True)
+    for reading, program in zip(readings, programs, strict=True):
+        text = describe(program, lambda iri: named.get(iri) or short(iri))
+        omitted = f"; leaves out: {', '.join(reading.uncovered)}" if reading.uncovered else ""
+        found = [named.get(values[v], v) if v in values else v for v in reading.values[:RULES]]
+        found += ["..."] if len(reading.values) > RULES else []
+        lines.append(f"{text} ({reading.confidence:.0%} sure{omitted}): {', '.join(found) or 'nothing'}")
+    return lines
 
 
 def rule_lines(state: State, kg: KnowledgeGraph) -> list[str]:

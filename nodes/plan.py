@@ -19,8 +19,9 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Run, Update, environment
 from triplewise.nodes.link import link
 from triplewise.nodes.state import State
-from triplewise.tools.actions.pyql import PYQL
+from triplewise.tools.actions.pyql import PYQL, take
 from triplewise.tools.actions.symbolic import RuleService
+from triplewise.tools.actions.toolset import Toolset
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.taught import ratings_of
 from triplewise.tools.kg import KnowledgeGraph
@@ -36,7 +37,7 @@ from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 SHOWN = 60  # Most relations around the linked entities that a model is shown
 REPLANNED = 3  # Most sub-questions that get a plan of their own in one run
 MARKED_RIGHT = 0.99  # Confidence of a reading that a person marked right
-UNLIKELY = 0.01  # Confidence below which a reading tells nothing of what to observe
+READINGS, UNLIKELY = 3, 0.01  # Most readings that a model may choose from; least confidence after the best
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
@@ -95,7 +96,25 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
     return {"rules": ()}
 
 
-VARIANTS = {"auto": auto, "mined": mined, "proposed": proposed, "for-policy": for_policy, "none": none}
+def with_readings(state: State, runtime: Runtime[Context]) -> Update:
+    """Show a model the readings, to take one or to build on it."""
+    return {"readings": readings_of(state, environment(runtime)), "rules": ()}
+
+
+VARIANTS = {"auto": auto, "mined": mined, "proposed": proposed, "readings": with_readings}
+VARIANTS |= {"for-policy": for_policy, "none": none}
+
+
+def shown_readings(state: State, env: Environment) -> tuple[Reading, ...]:
+    """Return the readings that a model may choose from; () once `cascade` has carried out the best one."""
+    is_shown = not env.context.offline and env.toolset.name == PYQL.name
+    likely = (r for i, r in enumerate(state.readings[:READINGS]) if r.confidence >= UNLIKELY or not i)
+    return tuple(likely) if is_shown and not is_sure(state.readings, env.context) else ()
+
+
+def toolset_of(state: State, env: Environment) -> Toolset:
+    """Return the actions of this step, `take` among them where the model is shown readings."""
+    return env.toolset.extended(take) if shown_readings(state, env) else env.toolset
 
 
 def settings_of(env: Environment) -> PlanSettings:

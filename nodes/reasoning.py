@@ -13,7 +13,7 @@ from typing import Any
 
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.hints import nearest_examples
-from triplewise.nodes.plan import rule_service
+from triplewise.nodes.plan import rule_service, shown_readings
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.sql import rank_names
 from triplewise.nodes.state import State
@@ -38,6 +38,7 @@ def action_context(state: State, env: Environment) -> ActionContext:
     context, is_full = env.context, env.context.history == "full"
     services: dict[str, Any] = {"rules": rule_service(state, env)}
     services["queries"] = {str(s.number): s.feedback.program for s in state.standing if s.feedback.program}
+    services["readings"] = [r.program for r in shown_readings(state, env)]
     if context.db is not None:
         services["database"] = env.database
         services["rank_names"] = lambda named: rank_names(state.question, named, env)
@@ -100,7 +101,7 @@ def _bound(state: State) -> tuple[str, ...]:
 def _shown(state: State, env: Environment) -> tuple[frozenset[str], frozenset[str]]:
     """Return the nodes, candidates of mentions among them, and the relations that were shown so far.
 
-    That is by steps, the observation, the plan and solved questions.
+    That is by steps, the observation, the plan, and readings and solved questions in the prompt.
     """
     short, in_programs = env.kg.profile.short, _in_programs(state, env)
     observed = [t for seen in state.observation for t in (seen.triple, seen.through) if t is not None]
@@ -114,12 +115,13 @@ def _shown(state: State, env: Environment) -> tuple[frozenset[str], frozenset[st
 
 
 def _in_programs(state: State, env: Environment) -> list[str]:
-    """Return the nodes and relations of the reading that is followed, and of solved questions."""
-    lines = state.followed.program.splitlines() if state.followed else ()
-    names = (name for line in lines for name in _NAME.findall(line.partition("(")[2]) if name[0] != "?")
+    """Return the nodes and relations of readings that are followed or shown, and of solved questions."""
+    readings = shown_readings(state, env) or ((state.followed,) if state.followed else ())
+    lines = [line.partition("(")[2] for reading in readings for line in reading.program.splitlines()]
+    found = [value for reading in readings for value in reading.values]
     solved = (iri for example in nearest_examples(state, env) for iri in example.answers[1:])
-    values = state.followed.values if state.followed else ()
-    return [*values, *(env.kg.profile.short(IRI(iri)) for iri in solved), *names]
+    found += [env.kg.profile.short(IRI(iri)) for iri in solved]
+    return [*found, *(name for line in lines for name in _NAME.findall(line) if name[0] != "?")]
 
 
 def ranker(question: str, env: Environment) -> Ranker:

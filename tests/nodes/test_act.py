@@ -216,12 +216,18 @@ def test_an_id_that_a_hint_has_shown_is_known(
     assert "Q78495" in reasoning_memory(seen, Environment(context)).seen
 
 
-def test_rules_have_names_and_ids_that_may_be_used(context: Context, state: Callable[..., State]) -> None:
+def test_readings_and_rules_have_names_and_ids_that_may_be_used(
+    context: Context, state: Callable[..., State]
+) -> None:
     rule = Rule(GOETHE, (Atom("P451", True, "x"), Atom("P19", True, "place")))
     likely = chain(GOETHE, "P451", confidence=0.9, values=("Q78495", "2.5"))
     planned = state(GOETHE, rules=(rule,), readings=(likely, chain("Q476871", "P840")))
     planned = planned.model_copy(update={"linked": (LinkedEntity("G", 0, 1, GOETHE, "Goethe", 1.0),)})
     env = Environment(replace(context, model="openai:none"))
+    values = prompt_values(planned, env)
+    person = "Johann Wolfgang von Goethe [Q5879]"
+    found = "Lili Schöneman [Q78495], 2.5"
+    assert values["readings"]() == [f"{person} -[P451 (unmarried partner)]-> ?x1 (90% sure): {found}"]
     assert rule_lines(planned, env.kg) == [
         "Goethe [Q5879] -[P451 (unmarried partner)]-> ?x -[P19 (place of birth)]-> ?place"
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import pytest
 from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
-from triplewise.graphs import Context, State
-from triplewise.nodes.environment import Update
-from triplewise.nodes.plan import auto, mined, proposed
+from triplewise.graphs import Context, State, build_graph
+from triplewise.nodes.environment import Environment, Update
+from triplewise.nodes.plan import auto, mined, proposed, shown_readings
 from triplewise.tools.core.rules import DroppedRule
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.proposals import parse_paths
+
+from .conftest import reading
 
 FILMS = """\
 @prefix : <http://films.example/> .
@@ -180,3 +183,36 @@ def test_a_model_is_told_rules_of_seed_questions_only(films: Path, seeds: Path) 
     assert plan()[1] == 0
     assert plan(**model) == (0, 0)
     assert plan(seeds=str(seeds), **model)[1] > 0
+
+
+SET_AGAIN = "Action 1: take(1)\nAction 2: set_answer(?directed_by)"  # which is no mistake
+BEGUN = "Action 1: add_fact(alien, directed_by, ?directed_by)"
+
+
+@pytest.mark.parametrize(
+    "reply", ["Action 1: take(1)", SET_AGAIN, "Action 1: take(7)\nAction 2: execute()", BEGUN]
+)
+def test_a_model_may_take_a_reading_as_its_query(
+    films: Path, openai_server: Callable[..., OpenAIServer], reply: str
+) -> None:
+    server = openai_server(
+        [f"Thought 1: so it is\n{reply}", "Thought 2: then\nAction 2: unknown(no such number)"]
+    )
+    context = Context(kg=str(films), model="openai:scripted", base_url=server.url)
+    graph = build_graph("agent", plan="readings")
+    state = State.model_validate(graph.invoke({"question": QUESTION}, context=context))
+    assert state.answer is not None
+    assert all(
+        "1. Alien [alien] -[directedBy (directed by)]-> ?dir" in request.text for request in server.requests
+    )
+    if "take(1)" in reply:
+        assert (state.answer.labels, state.answer.usage.calls) == (("Ridley Scott",), 1)
+    elif "take" in reply:
+        assert "write a number from 1 to" in server.requests[1].text
+
+
+def test_a_reading_that_cascade_has_tried_is_not_shown_again(films: Path) -> None:
+    context = Context(kg=str(films), model="openai:none", cascade=0.0)
+    state = State(question=QUESTION, readings=(reading("x", features={"share": 1.0}),))
+    assert shown_readings(state, Environment(context)) == ()
+    assert shown_readings(state, Environment(replace(context, cascade=None))) == state.readings

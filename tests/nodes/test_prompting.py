@@ -26,6 +26,7 @@ VALUES: dict[str, Any] = {
     "language": "German",
     "examples": [{"question": "Who wrote Jim Button?", "answers": ["add_fact(Q1, P50, ?author)"]}],
     "plan": ["Momo -[P50]-> ?author"],
+    "readings": ["Alien -[directed by]-> ?x (90% sure)"],
     "around": ["Around Momo [Q243359]:", "-> P50 (author): Michael Ende [Q76498]"],
     "rules": ["Momo -[P50]-> ?author"],
     "observation": ["(Momo, author, Michael Ende)"],

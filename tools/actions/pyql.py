@@ -226,6 +226,17 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
     )
 
 
+@action("take(1)")
+def take(context: ActionContext, number: Annotated[str, "text", "of a reading in the hints"]) -> Feedback:
+    """Make a reading of the question the query, to be executed or changed by further actions."""
+    readings: Sequence[str] = context.services.get("readings", ())
+    if not number.isdecimal() or not 0 < int(number) <= len(readings):
+        message = f"{number!r} is not a reading: write a number from 1 to {len(readings)}"
+        raise ActionError("bad_number", message, given=number)
+    program = PyQL.parse(readings[int(number) - 1], context.kg.profile)
+    return preview(context, compared(context.kg, PyQL(), program))
+
+
 @action("execute()")
 def execute(
     context: ActionContext, step: Annotated[str, "text", "N executes the query as it was after Action N"] = ""
