@@ -37,7 +37,7 @@ _FILES = ("seeds", "examples", "prompt", "profile")  # settings that may name a 
 LAYERS = ("tools", "guidelines", "nodes", "graphs", "evals")
 PRESENTATION = (
     "evals/report/", "evals/command.py", "evals/logs.py", "evals/statistics.py", "evals/grids/",
-    "graphs/page/", "graphs/cli/", "__pycache__",
+    "evals/bench.py", "graphs/page/", "graphs/cli/", "__pycache__",
 )  # fmt: skip
 """Paths that no figure depends on."""
 
