@@ -38,7 +38,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         query = database.query(state.program) if env.toolset.name == "sql" else None
         select = query or database.read_select(state.program)
         if query is None or query.has_answer:
-            sql, values = select.text, answer_values(database.select(select))
+            sql, values = database.as_stored(select).text, answer_values(database.select(select))
             rows = database.select(query.rows(), PROOF_ROWS) if query else database.select(select)
     if decides(state.question) and values in (("1",), ("0",), ("True",), ("False",)):
         values = ("true" if values[0] in ("1", "True") else "false",)

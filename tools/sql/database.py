@@ -23,7 +23,7 @@ from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Deadline, Meter, Outcome
 from triplewise.tools.sql.engines import EVER, SERVERS, Engine, Fetched, QueryError, open_engine
 from triplewise.tools.sql.schema import Column, reflect_schema
-from triplewise.tools.sql.select import Select, read_select
+from triplewise.tools.sql.select import Select, as_stored, read_select
 from triplewise.tools.sql.table_query import TableQuery
 from triplewise.tools.sql.values import Rows, Value, nearest, plain, read_number
 
@@ -190,9 +190,13 @@ class RelationalDatabase:
         outcome = Outcome.TRUNCATED if len(cells) > most else Outcome.ROWS if rows else Outcome.EMPTY
         return Rows(outcome, rows, tuple(map(one_line, names)))
 
+    def as_stored(self, select: Select) -> Select:
+        """The statement with the names that the database has."""
+        return replace(select, tree=as_stored(select.tree, self.schema.stored))
+
     def _fetch(self, select: Select, most: int) -> Fetched:
         """Ask the engine for `most` rows, counted by the meter. Raises `QueryError`."""
         self.meter.add()
         is_ours, engine = isinstance(select, TableQuery), self.engine
         fetch = engine.fetch if is_ours else engine.fetch_apart
-        return fetch(select.limited(most), self.timeout, most, self.deadline)
+        return fetch(self.as_stored(select).limited(most), self.timeout, most, self.deadline)

@@ -74,10 +74,11 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """All tables that may be queried, with their keys."""
+    """All tables that may be queried, with their keys, by names of one line; `stored` has other ones."""
 
     tables: tuple[Table, ...]
     keys: tuple[Join, ...] = ()
+    stored: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -160,18 +161,15 @@ def read_condition(schema: Schema, parts: Sequence[str], near: str = "") -> Cond
 def reflect_schema(engine: Engine, timeout: float) -> Schema:
     """Return tables and views with columns and keys; a query a table for a sample, within `timeout` seconds.
 
-    Tables with line breaks or control characters in a name, which could forge a prompt, are left out.
     Raises `ConfigurationError` for a database without tables, `QueryError` for one that does not answer.
     """
     from sqlglot import exp
 
     from triplewise.tools.sql.engines import QueryError
+    from triplewise.tools.sql.select import as_stored
 
-    declared = {
-        name: table
-        for name, table in engine.declared().items()
-        if table.columns and all(n == one_line(n) for n in (name, *table.columns))
-    }
+    full = {name: table for name, table in engine.declared().items() if table.columns}
+    declared, stored = _on_one_line(full)
     if not declared:
         raise ConfigurationError("the database holds no table that can be read")
     deadline, tables = Deadline(timeout), list[Table]()
@@ -180,13 +178,34 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
         rows = list[tuple[Any, ...]]()
         if looked and not deadline.passed:
             cells_of = exp.select(*(exp.column(c, quoted=True) for c in looked))
-            sampled = cells_of.from_(exp.table_(name, quoted=True)).limit(SAMPLE)
+            sampled = as_stored(cells_of.from_(exp.table_(name, quoted=True)), stored)
             with suppress(QueryError):  # then the kinds of the types have to do
-                rows = engine.fetch(sampled.sql(engine.dialect), deadline.left).rows
+                rows = engine.fetch(sampled.limit(SAMPLE).sql(engine.dialect), deadline.left).rows
         cells = {c: [row[i] for row in rows if row[i] is not None] for i, c in enumerate(looked)}
         columns = (_column(name, c, t, cells.get(c, []), engine) for c, t in table.columns.items())
         tables.append(Table(name, tuple(columns), table.primary))
-    return Schema(tuple(tables), tuple(_keys(declared)))
+    return Schema(tuple(tables), tuple(_keys(declared)), stored)
+
+
+def _on_one_line(declared: Mapping[str, Declared]) -> tuple[dict[str, Declared], dict[str, str]]:
+    """Return tables by names that forge no line of a prompt, and the stored name of each that differs."""
+    shown = {n: one_line(n) for name, table in declared.items() for n in (name, *table.columns)}
+    stored = dict[str, str]()
+    for name, text in shown.items():
+        if text != name:
+            text = text.strip() or "_"
+            while text in shown or text in stored:
+                text += "_"
+            shown[name], stored[text] = text, name
+    tables = {}
+    for name, table in declared.items():
+        columns = {shown[column]: kind for column, kind in table.columns.items()}
+        keys = [
+            (tuple(shown[n] for n in own), shown.get(target, target), tuple(shown.get(n, n) for n in theirs))
+            for own, target, theirs in table.keys
+        ]
+        tables[shown[name]] = type(table)(columns, tuple(shown[n] for n in table.primary), keys)
+    return tables, stored
 
 
 def _column(table: str, name: str, type_: str, cells: Sequence[Any], engine: Engine) -> Column:

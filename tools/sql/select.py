@@ -5,6 +5,7 @@ What is run is written anew from what was parsed, and cut at the database's limi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -69,6 +70,16 @@ class Select:
             if column := columns.get(name.lower()):
                 texts += [(t.name, column) for t in options if isinstance(t, exp.Literal) and t.is_string]
         return texts
+
+
+def as_stored(tree: exp.Query, stored: Mapping[str, str]) -> exp.Query:
+    """Return a query with the names that the database has: see `Schema.stored`."""
+    if stored:
+        tree = tree.copy()
+        for name in list(tree.find_all(exp.Identifier)):
+            if name.name in stored:
+                name.replace(exp.to_identifier(stored[name.name], quoted=True))
+    return tree
 
 
 def read_select(text: str, schema: Schema, dialect: str) -> Select:
