@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, permutations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from triplewise.tools.core.errors import ActionError, ConfigurationError
@@ -17,6 +17,8 @@ from triplewise.tools.sql.values import ColumnKind, fold, kind_of, nearest, read
 if TYPE_CHECKING:  # it takes its time
     from triplewise.tools.sql.engines import Declared, Engine
 
+Cells = dict[tuple[str, ColumnKind], dict[str, tuple[str, set[Any], bool, bool]]]
+"""Name and kind of columns -> table -> column, its cells, whether each is unique, whether all were read."""
 Aggregation = Literal["", "MAX", "MIN", "COUNT", "SUM", "AVG"]
 OPERATORS = ("=", "!=", ">", "<", ">=", "<=")
 SAMPLE, SHOWN = 1_000, 40  # rows of a table that are read, and characters of an example that are shown
@@ -172,7 +174,7 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
     declared, stored = _on_one_line(full)
     if not declared:
         raise ConfigurationError("the database holds no table that can be read")
-    deadline, tables = Deadline(timeout), list[Table]()
+    deadline, tables, held = Deadline(timeout), list[Table](), Cells()
     for name, table in declared.items():
         looked = [c for c, t in table.columns.items() if _is_loose(t, engine) or _declared_kind(t) != "other"]
         rows = list[tuple[Any, ...]]()
@@ -182,9 +184,15 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
             with suppress(QueryError):  # then the kinds of the types have to do
                 rows = engine.fetch(sampled.limit(SAMPLE).sql(engine.dialect), deadline.left).rows
         cells = {c: [row[i] for row in rows if row[i] is not None] for i, c in enumerate(looked)}
-        columns = (_column(name, c, t, cells.get(c, []), engine) for c, t in table.columns.items())
+        columns = [_column(name, c, t, cells.get(c, []), engine) for c, t in table.columns.items()]
         tables.append(Table(name, tuple(columns), table.primary))
-    return Schema(tuple(tables), tuple(_keys(declared)), stored)
+        for column in columns:
+            if column.kind in ("text", "number"):
+                sample = cells.get(column.name, [])
+                different, same = set(sample), held.setdefault((fold(column.name), column.kind), {})
+                same[name] = column.name, different, len(different) == len(sample), len(rows) < SAMPLE
+    keys = list(_keys(declared))
+    return Schema(tuple(tables), (*keys, *_likely_keys(held, keys)), stored)
 
 
 def _on_one_line(declared: Mapping[str, Declared]) -> tuple[dict[str, Declared], dict[str, str]]:
@@ -269,3 +277,17 @@ def _names_key(column: str, table: str, key: str) -> bool:
     """Whether a column is named after a key of another table, alone where it tells enough."""
     names = {f"{stem}{glue}{key.lower()}" for stem in (table, table.removesuffix("s")) for glue in ("", "_")}
     return column in names or (column == key.lower() and len(key) > 3)
+
+
+def _likely_keys(held: Cells, keys: Iterable[Join]) -> Iterator[Join]:
+    """Return joins of tables without any key: by columns of one name, where values of one identify rows."""
+    joined, pairs = {name for key in keys for name in (key.source, key.target)}, set[frozenset[str]]()
+    for by_table in held.values():
+        for source, target in permutations(by_table, 2):
+            (own, values, is_unique, _), (their, theirs, *identifies) = by_table[source], by_table[target]
+            is_numbering = is_unique and len(own) < 4  # as two `id`s of different things are, and alike
+            if source in joined or is_numbering or not all(identifies) or len(theirs) < 2:
+                continue
+            if frozenset((source, target)) not in pairs and 2 * len(values & theirs) >= len(values) > 0:
+                pairs.add(frozenset((source, target)))
+                yield Join(source, target, ((own, their),))

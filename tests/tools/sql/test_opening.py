@@ -79,7 +79,7 @@ def test_a_csv_file_is_a_table(tmp_path: Path) -> None:
     assert database.select(most).rows == ((1200,),)
 
 
-def test_a_table_says_how_its_columns_are_written(tmp_path: Path) -> None:
+def test_a_table_says_how_its_columns_are_written_and_what_they_are_likely_joined_by(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "x.db")
     for statement in (
         "CREATE TABLE film (id INTEGER, isan TEXT, title TEXT, gross TEXT, seen TEXT)",
@@ -96,7 +96,8 @@ def test_a_table_says_how_its_columns_are_written(tmp_path: Path) -> None:
         """film: id (number), isan (text, e.g. 'f1'), title (text, e.g. "It's\\nme"), """
         "gross (number stored as text), seen (date, e.g. '1990-05-17')"
     )
-    assert prize == "prize: id (number), prize (text, e.g. 'Oscar'), isan (text, e.g. 'f1')"
+    joins = "[isan -> film.isan]"
+    assert prize == f"prize: id (number), prize (text, e.g. 'Oscar'), isan (text, e.g. 'f1') {joins}"
     columns = {c.id: c for t in database.schema.tables for c in t.columns}
     most = database.query_of("film").returning(columns["film.gross"], "MAX")
     assert database.select(most).rows == ((1200,),)
