@@ -14,8 +14,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.state import Answer
 from triplewise.tools.core.errors import ConfigurationError, QuestionError
 
-Entities = Mapping[str, str | None]
-"""Entities known already: mention -> id, or None to have it linked."""
+Entities = Mapping[str, str | None]  # Entities known already: mention -> id, or None to have it linked
 
 _INPUT = TypeAdapter(tuple[str, dict[str, str | None]], config=ConfigDict(strict=True))
 

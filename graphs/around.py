@@ -38,8 +38,7 @@ around a question, and characters of a name given."""
 ENTITIES, HELD, VALUES, NEAR = 2, 8, 3, 3
 """Entities, relations of each, and values of these that are shown where nothing was found; near names."""
 
-Side: TypeAlias = tuple[IRI, bool]
-"""A relation of an entity, and whether it leaves it."""
+Side: TypeAlias = tuple[IRI, bool]  # A relation of an entity, and whether it leaves it
 
 
 class Named(BaseModel):
@@ -251,10 +250,7 @@ def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:
 
 
 def name_relation(kg: KnowledgeGraph, source: str, relation: str, name: str) -> tuple[str, Path]:
-    """Give a relation, by its id or its only name, another name; return its id, and where that is kept.
-
-    Raises `ConfigurationError`.
-    """
+    """Give a relation (by id or only name) another name; return id and file. Raises `ConfigurationError`."""
     named, name = search_kg(kg, relation, {"relation"}), " ".join(name.split())
     called = [match.id for match in named if match.label == relation]
     iri = kg.profile.expand(called[0] if len(called) == 1 else relation, relation=True)

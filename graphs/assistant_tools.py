@@ -116,10 +116,7 @@ def with_errors(
     kind: type[Exception],
     form: Callable[[BaseModel], Any] = lambda result: result,
 ) -> Callable[..., Any]:
-    """Return a tool whose errors are of another kind, in their own words, and its result in another form.
-
-    Halves of surrogate pairs in its arguments become U+FFFD.
-    """
+    """Return a tool with errors of another kind, arguments made `whole`, and its result in another form."""
 
     @wraps(tool)
     def call(**arguments: Any) -> Any:

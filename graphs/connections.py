@@ -8,8 +8,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-REQUEST_SECONDS = 15.0
-"""Seconds in which a request, head and body, must have come; uvicorn itself waits for ever."""
+REQUEST_SECONDS = 15.0  # In which a request, head and body, must have come; uvicorn itself waits for ever
 
 
 class ImpatientProtocol(H11Protocol):

@@ -175,8 +175,7 @@ class SelfLearning:
     def refine(self, explored: Mapping[str, Trajectory]) -> dict[str, Trajectory]:
         """Return trajectories made anew (4.3.1), given earlier ones and their rewards, never a gold answer.
 
-        A language model reads its earlier attempt in the prompt; the offline policy follows rules that it
-        had not chosen.
+        A language model reads its earlier attempt in the prompt; the offline policy follows other rules.
         """
         prompt = load_prompt("_refine")
 

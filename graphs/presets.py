@@ -41,8 +41,7 @@ def read_presets(package: str, name: str) -> dict[str, Preset]:
     return {n: Preset(e["summary"], usual | e.get("phases", {}), e["settings"]) for n, e in entries.items()}
 
 
-PRESETS = read_presets("triplewise.graphs", "presets.yaml")
-"""Every preset by its name."""
+PRESETS = read_presets("triplewise.graphs", "presets.yaml")  # Every preset by its name
 
 
 def find_preset(given: str | Preset) -> Preset:

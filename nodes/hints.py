@@ -206,8 +206,7 @@ def class_lines(
 ) -> dict[str, list[str]]:
     """Return lines for the observed facts of the members of each class, by its short id.
 
-    A line has the relation, how many members have it, if not all, a value in the form that actions take, and
-    what leads on from it.
+    A line: the relation, how many members have it if not all, a value as actions take it, what leads on.
     """
     facts, lines = [seen.triple for seen in observed], dict[str, dict[tuple[str, bool], str]]()
     outgoing = [fact.subject == member for fact, (_, member) in zip(facts, observed.values(), strict=True)]

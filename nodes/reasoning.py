@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from triplewise.nodes.environment import Environment
@@ -17,7 +18,7 @@ from triplewise.nodes.plan import rule_service, shown_readings
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.sql import rank_names
 from triplewise.nodes.state import State
-from triplewise.tools.actions.symbolic import Extraction, ExtractService
+from triplewise.tools.actions.symbolic import Extraction
 from triplewise.tools.actions.toolset import ActionContext, Call, Ranker, ReasoningMemory
 from triplewise.tools.core.errors import DocumentsUnavailableError
 from triplewise.tools.core.facts import Passage
@@ -43,7 +44,8 @@ def action_context(state: State, env: Environment) -> ActionContext:
         services["database"] = env.database
         services["rank_names"] = lambda named: rank_names(state.question, named, env)
     if context.documents is not None:
-        services["extract"] = extractor(state, env)
+        _ = env.documents  # raises now where they cannot be opened
+        services["extract"] = partial(accepted_facts, state.question, env)
     return ActionContext(
         kg=env.kg,
         question=state.question,
@@ -66,9 +68,13 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     # call is doubted if it had failed before on the program it was made on.
     doubted = failed & {*made[-1:], *((state.program, call) for _, call in made)}
     nodes, relations = _shown(state, env)
+    looked_up = dict[str, dict[str, list[str]]]()  # the relations offered last around each node, by direction
+    for feedback in (s.feedback for s in state.standing):
+        if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
+            looked_up.setdefault(feedback.arguments[0], {}).update(feedback.relations)
     return ReasoningMemory(
         linked={entity.id: entity.label for entity in state.linked},
-        looked_up=_looked_up(state),
+        looked_up=looked_up,
         bound=_bound(state),
         seen=nodes,
         shown=relations,
@@ -78,15 +84,6 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
         steps=len(state.steps),
         budget=env.context.max_steps or 0,
     )
-
-
-def _looked_up(state: State) -> dict[str, dict[str, list[str]]]:
-    """Return the relations offered last around each node that was looked up, by direction."""
-    looked_up = dict[str, dict[str, list[str]]]()
-    for feedback in (s.feedback for s in state.standing):
-        if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
-            looked_up.setdefault(feedback.arguments[0], {}).update(feedback.relations)
-    return looked_up
 
 
 def _bound(state: State) -> tuple[str, ...]:
@@ -99,10 +96,7 @@ def _bound(state: State) -> tuple[str, ...]:
 
 
 def _shown(state: State, env: Environment) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the nodes, candidates of mentions among them, and the relations that were shown so far.
-
-    That is by steps, the observation, the plan, and readings and solved questions in the prompt.
-    """
+    """Return nodes and relations shown so far: by links, steps, observation, plan and what prompts hold."""
     short, in_programs = env.kg.profile.short, _in_programs(state, env)
     observed = [t for seen in state.observation for t in (seen.triple, seen.through) if t is not None]
     nodes = {short(node) for t in observed for node in (t.subject, t.object) if isinstance(node, IRI)}
@@ -145,18 +139,13 @@ def ranker(question: str, env: Environment) -> Ranker:
     return rank
 
 
-def extractor(state: State, env: Environment) -> ExtractService:
-    """Return the function that reads facts about a relation of an entity from the documents."""
-    _ = env.documents  # raises now where they cannot be opened
-
-    def extract(entity: str, relation: str) -> Extraction:
-        found = extract_facts(entity, relation, state.question, env)
-        facts = tuple(f for f in env.fact_store.add(found.facts) if f.status != "rejected")
-        rejected = len(found.facts) - len(facts)
-        reasons = (f"{rejected} that a person has rejected before are left out",) if rejected else ()
-        return Extraction(found.passages, facts, (*reasons, *found.reasons))
-
-    return extract
+def accepted_facts(question: str, env: Environment, entity: str, relation: str) -> Extraction:
+    """Read facts about a relation of an entity from the documents, without those that a person rejected."""
+    found = extract_facts(entity, relation, question, env)
+    facts = tuple(f for f in env.fact_store.add(found.facts) if f.status != "rejected")
+    rejected = len(found.facts) - len(facts)
+    reasons = (f"{rejected} that a person has rejected before are left out",) if rejected else ()
+    return Extraction(found.passages, facts, (*reasons, *found.reasons))
 
 
 def extract_facts(entity: str, relation: str, question: str, env: Environment) -> Extraction:

@@ -190,10 +190,7 @@ def rivals_of(chosen: Reading, state: State, kg: KnowledgeGraph) -> tuple[Rival,
 def labels_of(
     kg: KnowledgeGraph, values: Iterable[str], written: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Return the readable text of answer values, in their order; numbers are grouped, dates are in words.
-
-    `written`: texts of literals whose datatype is known.
-    """
+    """Return answer values as people read them, in order; `written`: literals whose datatype is known."""
     values, written = list(values), {**(written or {}), **YES_NO}
     iris = {v: iri for v in values if (iri := kg.profile.expand(v)) is not None}
     labels, texts = kg.labels(iris.values(), partial=True), list[str]()

@@ -80,10 +80,7 @@ def read_decisions(reply: Any, facts: Sequence[ExtractedFact]) -> dict[str, bool
 
 
 def choose(state: State, runtime: Runtime[Context]) -> Update:
-    """Wait for a person to pick a reading of an answer that is unsure, or another meaning of a mention.
-
-    Another meaning means a new plan; 0 leaves the answer as it is.
-    """
+    """Wait for a person to pick a reading of an unsure answer, another meaning (planned anew), or 0: none."""
     env, answer = environment(runtime), state.answer
     assert answer is not None
     own = state.followed.text if env.context.offline and state.followed else "the query of the model"

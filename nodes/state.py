@@ -84,8 +84,7 @@ class Verdict:
     """The verdict of `inspect` on the last step; `reason` explains it to a person.
 
     `guideline` is the id of the one that matched, `source` the part of the environment whose feedback shows
-    it, `text` what a correction shows the agent, `note` what is appended to a step without an error, or which
-    budget is spent.
+    it, `text` what a correction shows the agent, `note` what a step without an error gets, or a spent budget.
     """
 
     status: VerdictStatus

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import chdir, nullcontext
+from contextlib import chdir, closing, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -85,15 +85,13 @@ def ask(
     if resume:
         o.check_resume(context, *(f.name for f in fields(Output)))
     request = None if resume else options.request(question, entity, config)
-    store = Checkpoints(lambda text: say(text, "notice"))
-    try:
-        request = request or store.unfinished()
-        with chdir(request.folder), store.running(request):
-            status = follow(request, store.saver, resume, output, page)
-    except KeyboardInterrupt:
-        raise Interrupted("`triplewise ask --resume` goes on" if store.saver else "") from None
-    finally:
-        store.close()
+    with closing(Checkpoints(lambda text: say(text, "notice"))) as store:
+        try:
+            request = request or store.unfinished()
+            with chdir(request.folder), store.running(request):
+                status = follow(request, store.saver, resume, output, page)
+        except KeyboardInterrupt:
+            raise Interrupted("`triplewise ask --resume` goes on" if store.saver else "") from None
     raise typer.Exit(CODES.get(status, 1))
 
 

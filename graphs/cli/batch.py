@@ -79,8 +79,7 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
     Answers are kept in `OUT.part` as they come, so that the same command goes on where it was cut off; at
     the end they are written to `out` in the order of the questions. Without `out` they are printed as JSON
     lines. A question that fails has the status `failed` with the error as its reason, and ends nothing else.
-    Raises `ConfigurationError`: a finished `out` may not be overwritten, or has an unknown ending, or another
-    process writes it.
+    Raises `ConfigurationError`: `out` is finished, has an unknown ending, or another process writes it.
     """
     part = out.with_name(f"{out.name}.part") if out is not None else None
     if out is not None:

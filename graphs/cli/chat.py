@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import chdir, nullcontext, suppress
+from contextlib import chdir, closing, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +40,10 @@ def chat(
 
     if resume:
         o.check_resume(context)
-    store = Checkpoints(lambda message: say(message, "notice"))
-    try:
+    with closing(Checkpoints(lambda message: say(message, "notice"))) as store:
         request = store.unfinished(chat=True) if resume else replace(options.request(), chat=True)
         with chdir(request.folder), store.running(request):
             hold(request, store)
-    finally:
-        store.close()
 
 
 def hold(request: RunRequest, store: Checkpoints) -> None:

@@ -15,8 +15,7 @@ from triplewise.tools.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from triplewise.tools.kg import KnowledgeGraph
 
-PATIENCE, SHOWN = 10.0, 12
-"""Seconds one query of `info` may take; most broken lines that are printed."""
+PATIENCE, SHOWN = 10.0, 12  # Seconds one query of `info` may take; most broken lines that are printed
 
 SOURCES = "RDF files (.nt .ttl .rdf .trig .jsonld; .gz .zst .bz2), s|p|o lines (.txt), labels.tsv, folders."
 CENTRES = "Entities to cut around: ids or IRIs, one a line."

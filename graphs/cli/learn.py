@@ -144,7 +144,6 @@ def _ask(context: Any, env: Any, questions: list[Labelled]) -> list[Row]:
 
     graph: Any = build_graph()
     asked = context.changed(kg=env.kg, seeds=context.seeds or "none", min_confidence=0.0, cascade=None)
-
     rows: list[Row] = []
     with progress_bars() as report:
         for question, entities, gold in questions:

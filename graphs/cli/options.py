@@ -34,7 +34,6 @@ Profile = Annotated[str | None, typer.Option(metavar="NAME|FILE", help=SHAPE)]
 _MENTION = "An entity you know; without id it is linked. Repeatable."
 Entities = Annotated[list[str] | None, typer.Option(metavar='"mention=id"', help=_MENTION)]
 
-
 _common = functools.partial(option, rich_help_panel="Graph, model and settings")
 
 
