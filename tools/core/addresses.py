@@ -26,8 +26,7 @@ _whole: dict[str, str] = {}
 def split_url(url: str, what: str = "endpoint", example: str = "http://localhost:8890/sparql") -> SplitResult:
     """Return the parts of a URL of http or https, none of which can be read wrongly.
 
-    `what` is the setting it is given as, `example` one that works. Raises `ConfigurationError`, without
-    password.
+    `what` is the setting it is given as, `example` one that works. Raises `ConfigurationError`.
     """
     import httpx  # takes its time
 
@@ -101,8 +100,7 @@ def login_headers(url: str) -> dict[str, str]:
     """Return the headers that log in to the server of a URL; {} where no login is known.
 
     Environment variables are TRIPLEWISE_HOST_TOKEN, or _USER and _PASSWORD, and _HEADERS (`Name: value`, one
-    a line, sent too), with the host in capitals, `_` for its dots and the colon of its port, `__` for its
-    hyphens.
+    a line, sent too), the host in capitals with `_` for dots and the colon of its port, `__` for hyphens.
     """
     headers, lines = _login(url), next((value.splitlines() for _, value in _variables(url, "HEADERS")), [])
     for line in filter(None, lines):

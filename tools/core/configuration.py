@@ -60,8 +60,7 @@ def read_section(name: str) -> dict[str, Any]:
 def find_part(what: str, given: Any, legal: Mapping[str, Any], kind: Callable[[Any], bool]) -> Any:
     """Return the part that is given: by its name in `legal`, as `module:name` of one's own, or itself.
 
-    Modules in the working folder are found after all that are installed. Raises `ConfigurationError` on what
-    is not of the `kind`.
+    Modules in the working folder come after installed ones. Raises `ConfigurationError` on another `kind`.
     """
     part = given
     if isinstance(given, str):

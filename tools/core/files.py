@@ -28,8 +28,7 @@ from triplewise.tools.core.errors import DataError, did_you_mean
 T = TypeVar("T")
 Record = dict[str, Any]
 LONGEST_LINE = 16 * 2**20  # Characters that no line of a text file may have more of
-DEEPEST, MOST_NODES = 200, 200_000
-"""Nesting, and keys and values, of a YAML file; those of aliases count each time."""
+DEEPEST, MOST_NODES = 200, 200_000  # Nesting, and keys and values (of aliases each time), of a YAML file
 LONGEST_NUMBER = 100  # Characters of a whole number in YAML
 LONGEST_TEXT = 256 * 2**20  # Characters of a file that is read as a whole
 MOST_EMPTY = 1_000_000  # Empty lines one after the other

@@ -63,10 +63,7 @@ def redact(text: str) -> str:
 
 
 def redact_data(data: bytes) -> bytes:
-    """Return what a server sent as an answer with `***` for secrets that it repeats, but for short ones.
-
-    A password may be a word, which an answer needs.
-    """
+    """Return an answer of a server with `***` for secrets in it, but for short ones, which may be words."""
     for secret in sorted(_known, key=len, reverse=True):
         if len(secret) >= SHORTEST_IN_DATA and (form := secret.encode("utf-8", "replace")) in data:
             data = data.replace(form, HIDDEN.encode())

@@ -45,10 +45,7 @@ def full_text_of(kg: KnowledgeGraph) -> FullText | None:
 
 
 def _find_full_text(kg: KnowledgeGraph) -> dict[str, Any] | None:
-    """The first dialect that finds a label which the graph holds, as JSON; None where none does.
-
-    Raises `QueryFailedError` where the graph shows no labels now.
-    """
+    """The first dialect that finds a label of the graph, as JSON, or None. Raises `QueryFailedError`."""
     named = [IRI(p) for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates)]
     sample = "{{ SELECT ?by ?label WHERE {{ VALUES ?by {{ {} }} ?node ?by ?label }} LIMIT 20 }}"
     samples = " UNION ".join(sample.format(predicate.n3()) for predicate in named)
@@ -83,10 +80,7 @@ def _ask(kg: KnowledgeGraph, sparql: str) -> Result:
 
 
 class EndpointNames:
-    """The names of a KG, looked up on demand and cached as long as this object lives.
-
-    Raises `QueryFailedError` where the graph does not answer.
-    """
+    """The names of a KG, looked up on demand and cached. Raises `QueryFailedError` without an answer."""
 
     most_words = 8
 

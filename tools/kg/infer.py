@@ -99,10 +99,7 @@ def _known(kind: str, counts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def known_shape(relations: Mapping[str, int], nodes: Mapping[str, int]) -> Profile | None:
-    """The packaged profile of a graph by its facts by relation, and its nodes (or their facts) by namespace.
-
-    None for a graph that has not its namespaces.
-    """
+    """The packaged profile that counts by relation, and of nodes (or facts) by namespace, fit; None: none."""
     standard = tuple(load_profile("generic").prefixes.values())
 
     def share(counts: Mapping[str, int], spaces: tuple[str, ...]) -> float:
@@ -154,10 +151,7 @@ def _gives_names(select: Select, predicate: str) -> bool:
 
 
 def _label_predicates(select: Select, counts: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The label predicates and the alias predicates of a graph, each in order of preference.
-
-    Known ones, then those called a name that hold words, where nodes have no better.
-    """
+    """Label and alias predicates, best first: known ones, then names that hold words, where these lack."""
     naming = _naming()
     labels, aliases = (list(_known(kind, counts)) for kind in ("labels", "aliases"))
     for predicate in counts:

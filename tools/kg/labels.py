@@ -136,10 +136,7 @@ class LabelIndex:
         return _ordered(chain.from_iterable(entries.values()))
 
     def search(self, text: str, limit: int = 10, near: bool = False) -> tuple[Candidate, ...]:
-        """Return the best candidates for a text, best first: with that label or alias, else with near names.
-
-        `near` asks for near names also where there are exact ones.
-        """
+        """Return candidates for a text, best first: of that name; without any, or for `near`, near ones."""
         if not normalise(text):
             return ()
         candidates = []

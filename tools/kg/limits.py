@@ -1,7 +1,6 @@
 """How deep and how large what a file of RDF stands for may be, checked before pyoxigraph's parser gets it.
 
-The parser expands XML entities without end, and its memory and stack grow with nesting, until they end the
-process.
+The parser expands XML entities without end, and its memory and stack grow with nesting until it crashes.
 """
 
 from __future__ import annotations

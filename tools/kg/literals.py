@@ -15,8 +15,7 @@ from typing import Any
 from triplewise.tools.core.terms import RDF, XSD, Literal, Term, one_line
 
 MONTHS = tuple(calendar.month_name)[1:]
-SEPARATED_FROM = 10_000
-"""Numbers of this size and more get thousands separators: years and most codes are smaller."""
+SEPARATED_FROM = 10_000  # from which numbers get thousands separators: years and most codes are smaller
 
 _ZONE = r"(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})?"
 _YEAR, _MONTH, _DAY = r"(?P<year>-?[0-9]{4,9})", r"(?P<month>0[1-9]|1[0-2])", r"(?P<day>[0-3][0-9])"

@@ -186,10 +186,7 @@ def evaluate(
 
 
 def isolate(store: ox.Store, path: Path | None, graphs: Sequence[str]) -> IsolatedCalls:
-    """What answers pairs of a query and a limit in rows with a `Result`, in a process of its own.
-
-    A store in memory (without a path) is dumped at the first query.
-    """
+    """What answers (query, row limit) in a process of its own; a store in memory is dumped for it, once."""
     dumps, lock, source = ExitStack(), threading.Lock(), [path]
 
     def arguments() -> tuple[str, ...]:

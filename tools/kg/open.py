@@ -287,10 +287,7 @@ _copies: LRUCache[tuple[object, ...], tuple[Any, KnowledgeGraph]] = LRUCache(OPE
 
 
 def open_rdflib(graph: Any, profile: ProfileSource = None) -> KnowledgeGraph:
-    """A copy of an rdflib graph in memory, made once for each graph and again when its size has changed.
-
-    Raises `ConfigurationError` for an unknown profile.
-    """
+    """A copy of an rdflib graph in memory, made anew when its size changes. Raises as `load_profile`."""
     key = (id(graph), len(graph), profile)
     if key not in _copies:
         given = None if profile is None else load_profile(profile)

@@ -14,7 +14,6 @@ from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome
 CHAIN_CAP = 50_000  # chains of one length fetched at most
 HERE = 1.0  # seconds that nobody waits longer for what lies in this process; a cut search says so
 
-
 Path: TypeAlias = tuple[Hop, ...]
 
 

@@ -1,7 +1,6 @@
 """Profiles: how one knowledge graph is shaped, as YAML data (`profiles/*.yaml`).
 
-A profile is the only place where anything special about a KG may stand. Inferring a profile from a graph is
-in `infer`.
+A profile is the only place where anything special about a KG may stand. `infer` makes one from a graph.
 """
 
 from __future__ import annotations

@@ -170,10 +170,7 @@ class Meter:
 
 
 class LRUCache(OrderedDict[K, V]):
-    """Values by key; the least recently used leave first once there are more than `size`. Safe to share.
-
-    `get` is what counts as use.
-    """
+    """Values by key, safe to share; beyond `size`, those go first that `get` has not used for longest."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -236,10 +233,7 @@ class KnowledgeGraph:
         limit: int | None = None,
         deadline: Deadline | None = None,
     ) -> Self:
-        """The same KG for one run: with a meter, time-out, row limit and deadline of its own.
-
-        `remember`: whether repeated queries are answered from memory.
-        """
+        """The same KG for one run, with its own limits; `remember`: repeated queries come from memory."""
         session = copy.copy(self)
         session._shared, session.meter = self.shared, meter or Meter()
         session._answers = LRUCache(ANSWERS) if remember else None

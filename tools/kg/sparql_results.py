@@ -194,10 +194,7 @@ class NotResultsError(ValueError):
 
 
 def parse_answer(body: bytes, limit: int) -> tuple[Result, str]:
-    """SPARQL results in JSON, of which up to `limit + 1` rows were requested.
-
-    And the engine's remarks, such as that they are incomplete. Raises NotResultsError.
-    """
+    """Results in JSON, of up to `limit + 1` rows, and the engine's remarks. Raises NotResultsError."""
     try:
         data = json.loads(body)
         others = {k: v for k, v in data.items() if k not in ("head", "results", "boolean")}

@@ -230,10 +230,7 @@ class _Tables:
 def _extract(
     tables: _Tables, spec: SubsetSpec, profile: Profile, seeds: Sequence[IRI], tell: rdf.Progress
 ) -> dict[str, Any]:
-    """Make the tables `triples` and `names` from `staged`, hop by hop.
-
-    Returns what the report says of it: `hops`, `seeds` (their number), `unknown` (seeds), `left_out`.
-    """
+    """Make the tables `triples` and `names` from `staged`, hop by hop; return what the report says of it."""
     texts = {*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates}
     counts = dict(tables.rows("SELECT p, COUNT(*) FROM staged GROUP BY p"))
     naming = {relation for relation in counts if relation[1:-1] in texts}
