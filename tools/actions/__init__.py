@@ -32,8 +32,6 @@ __all__ = [
     "parse_reply",
 ]
 
-
 DATABASE_TOOLSETS = (SQL.name, SELECT.name)  # Toolsets that ask a relational database in place of a KG
-MODEL_TOOLSETS = (*DATABASE_TOOLSETS, SPARQL.name, AGENTBENCH.name)
-"""Toolsets that only a language model can use."""
+MODEL_TOOLSETS = (*DATABASE_TOOLSETS, SPARQL.name, AGENTBENCH.name)  # Those that only a model can use
 TOOLSETS = {t.name: t for t in (PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL, SELECT, SPARQL)}

@@ -76,10 +76,7 @@ def number_of(calls: Calls, form: str) -> int:
 
 
 def program_of(calls: Calls, n: int, profile: Profile) -> pyql.PyQL:
-    """Return the PyQL program whose answers are the members of a set. Raises `ActionError`.
-
-    A set that is used twice is written twice, under other names.
-    """
+    """Return the program of a set's members; a set used twice is written twice. Raises `ActionError`."""
     taken = set[str]()
 
     def name(n: int, prefix: str = "x") -> Variable:

@@ -185,10 +185,7 @@ def _truth(holds: bool) -> Feedback:
 
 
 def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bool = False) -> Feedback:
-    """The values of each variable in a result, in the words of the paper (figure 4), and what they tell.
-
-    `is_sample`: the result holds only the first solutions that there are.
-    """
+    """The values of each variable as figure 4 words them; `is_sample`: of the first solutions only."""
     kg, limit = context.kg, context.preview
     if not result.rows:
         nothing: dict[str, list[str]] = {v: [] for v in result.variables}
@@ -289,7 +286,6 @@ def _declared() -> list[toolset.Action]:
 
 
 PYQL = Toolset("pyql", (get_relation, search, *_declared(), undo, execute, unknown))
-
 
 _LOOKED_AT, _FACTS = 20, 1_000  # Nodes without a name that are looked at, and facts read about them
 _WRITTEN = {

@@ -27,8 +27,7 @@ def search(
     """Look up ids by name: use it where the entities given are missing or not the ones meant."""
     text, given = text.strip().strip("'\""), kind.strip().strip("'\"").lower()
     if given and given not in _KINDS:
-        message = f"search looks for {', '.join(KINDS)}, not for {kind}"
-        raise ActionError("bad_kind", message, given=given)
+        raise ActionError("bad_kind", f"search looks for {', '.join(KINDS)}, not for {kind}", given=given)
     kinds, shown = ((_KINDS[given],), SHOWN) if given else (KINDS, SHOWN_OF_ALL)
     matches = search_kg(context.kg, text, kinds, context.encoder, shown)
     lines = []

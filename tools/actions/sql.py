@@ -1,7 +1,4 @@
-"""QueryAgent's actions on a relational database (section 5.4, appendix E, table 10, SQL version).
-
-As in the paper a query reads one table.
-"""
+"""QueryAgent's actions on a database: a query reads one table (5.4, appendix E, table 10, SQL version)."""
 
 from __future__ import annotations
 

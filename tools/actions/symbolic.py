@@ -37,9 +37,7 @@ class Extraction:
 ExtractService: TypeAlias = Callable[[str, str], Extraction]
 """`services["extract"]`: id or name of an entity, id of a relation -> what documents say (extractTriples)."""
 
-PathRelation = Annotated[
-    str, "relation", "a relation of a reasoning path; ^r walks it from object to subject"
-]
+PathStep = Annotated[str, "relation", "a relation of a reasoning path; ^r walks it from object to subject"]
 SHOWN_RELATIONS = 8  # Relations of either direction that are named where the one that was meant leads nowhere
 SHOWN_PASSAGES, SHOWN_CHARACTERS = 5, 3_000  # Passages, and characters of them, in an observation
 
@@ -67,7 +65,7 @@ def get_rules(
 def search_neighbor(
     context: ActionContext,
     entity: Annotated[str, "entity", "the id or name of an entity"],
-    relation: PathRelation,
+    relation: PathStep,
     page: explore.Page = "",
 ) -> Feedback:
     """Search the neighbors of an entity under a relation in the knowledge graph."""

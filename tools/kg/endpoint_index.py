@@ -154,5 +154,4 @@ class _NameReader:
             facts, description = self.connection.execute(numbers, (*describing, iri)).fetchone()
             return int(facts), description or ""
 
-        ids = (iri for iri, *_ in texts(""))
-        return node_names(self.profile, relations, texts, ids, about)
+        return node_names(self.profile, relations, texts, (iri for iri, *_ in texts("")), about)

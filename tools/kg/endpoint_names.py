@@ -114,11 +114,10 @@ class EndpointNames:
         way = full_text_of(self._kg) if key[0] and key not in self._similar else None
         if way is not None:
             far = "STRLEN(STR(?label))" if every else f"ABS(STRLEN(STR(?label)) - {len(name)})"
-            similar = (
-                f"{{ SELECT DISTINCT ?node ?label ?by WHERE {{ {way.pattern(name, language, every)} "
-                f'FILTER(LANG(?label) IN ("", "mul", "{language}")) }} ORDER BY {far} LIMIT {MATCHES} }}'
-            )
-            self._similar[key] = list(self._entries(similar, base_of(self._kg)))
+            tagged = f'FILTER(LANG(?label) IN ("", "mul", "{language}"))'
+            named = f"{way.pattern(name, language, every)} {tagged}"
+            found = f"SELECT DISTINCT ?node ?label ?by WHERE {{ {named} }} ORDER BY {far} LIMIT {MATCHES}"
+            self._similar[key] = list(self._entries(f"{{ {found} }}", base_of(self._kg)))
         return self._similar.get(key, [])
 
     def _entries(self, pattern: str, kg: KnowledgeGraph) -> Iterator[Entry]:

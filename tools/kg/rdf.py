@@ -333,10 +333,8 @@ def rdf_files(folder: Path) -> list[Path]:
     try:
         paths = list(islice(folder.rglob("*"), MOST_PATHS + 1))
         if len(paths) > MOST_PATHS:
-            message = (
-                f"more than {MOST_PATHS:,} files and folders; name the files of the graph, or their folder"
-            )
-            raise DataError(message, folder)
+            fix = "name the files of the graph, or their folder"
+            raise DataError(f"more than {MOST_PATHS:,} files and folders; {fix}", folder)
         files = [path for path in sorted(paths) if suffix_of(path) in suffixes and path.is_file()]
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", error.filename or folder) from error

@@ -174,8 +174,7 @@ def _refuse(code: str, message: str, **detail: object) -> NoReturn:
 class PyQL:
     """A query program. All methods raise `ActionError` for what cannot be carried out.
 
-    `clauses` restrict and extend the solutions in their order; `answer` are the variables returned, `boolean`
-    asks yes or no.
+    `clauses` restrict and extend solutions in order; `answer`: the variables returned; `boolean`: yes or no.
     """
 
     clauses: tuple[Clause, ...] = ()
@@ -542,8 +541,8 @@ def fresh(name: str, taken: Iterable[str]) -> str:
     return next(candidate for candidate in chain([name], others) if candidate not in used)
 
 
-def check_date(value: str) -> str:
-    """The date part of a date. Raises `ActionError` with code `bad_date` if there is no such day."""
+def check_date(value: str) -> None:
+    """Raise `ActionError` with code `bad_date` unless a text is a date, of a day that there is."""
     match = _DATED.fullmatch(value)
     try:
         parts = [int(p) for p in match["date"].lstrip("-").split("-")] if match else []
@@ -552,4 +551,3 @@ def check_date(value: str) -> str:
         date(2000 + year % 400, month, day)
     except ValueError:
         _refuse("bad_date", f"{value!r} is not a date: write YYYY, YYYY-MM or YYYY-MM-DD", given=value)
-    return match["date"] if match else ""

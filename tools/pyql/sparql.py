@@ -12,18 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from triplewise.tools.core.terms import (
-    IRI,
-    RDF,
-    RDFS,
-    XSD,
-    Literal,
-    Node,
-    Term,
-    Triple,
-    Variable,
-    text as string,
-)
+from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Node, Term, Triple, Variable, text
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Result
 from triplewise.tools.pyql import program as pyql
@@ -158,7 +147,7 @@ class Writer:
             return self._name_condition(item)
         if item.operator in pyql.MATCHES:
             texts = [
-                f"LCASE(STR({s.n3()}))" if isinstance(s, Variable) else self.names(string(s.value.lower()))
+                f"LCASE(STR({s.n3()}))" if isinstance(s, Variable) else self.names(text(s.value.lower()))
                 for s in sides
             ]
             return f"{pyql.MATCHES[item.operator]}({', '.join(texts)})"
@@ -192,21 +181,21 @@ class Writer:
         if item.operator in pyql.MATCHES:
             condition = self._condition(pyql.Filter(own, item.operator, word))
         else:
-            condition = f"LCASE(STR({own.n3()})) = {self.names(string(word.value.lower()))}"
+            condition = f"LCASE(STR({own.n3()})) = {self.names(text(word.value.lower()))}"
         exists = "NOT EXISTS" if item.operator == "!=" else "EXISTS"
         return f"{exists} {{ {self._triple(node, path, own)} FILTER({condition}) }}"
 
     def _day(self, side: Node, length: int) -> str:
         if isinstance(side, Variable):
             return f"SUBSTR(STR({self.names(side)}), 1, {length})"
-        return self.names(string(side.value[:length]))
+        return self.names(text(side.value[:length]))
 
     def _key(self, side: Node, kind: pyql.Kind) -> str:
         """What is compared instead of a value whose datatype says too little."""
         if kind == "date":
             return self._day(side, 10)
         if kind in ("number", "text"):
-            name = self.names(side if isinstance(side, Variable) else string(side.value))
+            name = self.names(side if isinstance(side, Variable) else text(side.value))
             written = f"STR({name})" if isinstance(side, Variable) else name
             return written if kind == "text" else f"{self.names(IRI(DOUBLE))}({written})"
         return self.names(side)

@@ -201,8 +201,7 @@ def _pieces() -> np.ndarray:
 def static_vectors(texts: Sequence[str]) -> np.ndarray:
     """Unit vectors that only say which texts are alike, float32 of shape (n, 384), much faster than a model.
 
-    The sum of the MiniLM encoder's vectors of word pieces, rare ones weighing more: they are numbered by
-    frequency.
+    The sum of the MiniLM encoder's vectors of word pieces; rare ones, which have high numbers, weigh more.
     """
     from scipy.sparse import csr_array
 
@@ -259,8 +258,7 @@ def _graph() -> bytes:
 class VectorStore:
     """Unit vectors of texts by one encoder, each embedded once. Safe to use from many threads.
 
-    They lie in an SQLite file (`path`) that processes share, by a digest of the text, where that can be
-    written.
+    They lie in an SQLite file (`path`) that processes share, if it can be written, by a digest of the text.
     """
 
     def __init__(self, encoder: Encoder, folder: Path | None = None) -> None:

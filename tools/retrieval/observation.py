@@ -71,8 +71,7 @@ def observe(
 ) -> Observation:
     """The observation subgraph around task-relevant entities (Algorithm 1, whose lines the comments name).
 
-    All entities take their turns together. A fact that was appended is not a candidate again, and no node
-    is observed twice.
+    All entities take their turns together. No fact is appended twice, and no node is observed twice.
     """
     ranker = PairRanker(kg, question, encoder)
     neighbourhood, around = _Neighbourhood(kg, ranker, settings), dict[Term, list[Candidate]]()

@@ -23,7 +23,6 @@ RELATIONS, VALUES, MEDIATORS = 16, 4, 2
 WITHIN, HELD = 120, 6  # Facts read about the mediators among the values, and facts of one that are shown
 LONG = 60  # Characters above which a value is clipped
 
-
 Way: TypeAlias = tuple[IRI, bool]  # A relation, and whether it is followed from subject to object
 
 
@@ -147,17 +146,13 @@ def grouped_lines(
     """Return topic (short id) -> its relations in the order of the facts: `-> P36 (capital): Tokyo [Q1490]`.
 
     `->` leaves the topic, `<-` arrives at it; what leads on from a node stands in braces. A fact is about the
-    first topic it touches, or left out. `most`: values shown of a relation, with how many there are; 0: facts
-    are a sample.
+    first topic it touches, or left out. `most`: values shown of a relation, and their number; 0: of a sample.
     """
-    profile, texts = kg.profile, FactTexts(kg, facts)
+    short, texts = kg.profile.short, FactTexts(kg, facts)
     groups: dict[str, dict[str, dict[Term, str]]] = {topic: {} for topic in topics}
     for fact in facts:
         hop = fact.through or fact.triple
-        ends = {
-            profile.short(hop.object): ("<-", hop.subject),
-            profile.short(hop.subject): ("->", hop.object),
-        }
+        ends = {short(hop.object): ("<-", hop.subject), short(hop.subject): ("->", hop.object)}
         if (near := next((topic for topic in groups if topic in ends), None)) is None:
             continue
         arrow, far = ends[near]
