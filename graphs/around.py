@@ -151,15 +151,13 @@ class ServedGraph:
         cures = tuple(self._cures(state, relation, words))
         return Held(words=words, entities=tuple(held), near=near, cures=cures)
 
-    def _cures(
-        self, state: State | Conversation, relation: RelationFacts | None, words: str
-    ) -> Iterator[Cure]:
+    def _cures(self, state: State | Conversation, facts: RelationFacts | None, words: str) -> Iterator[Cure]:
         """Give what may help: another name of a relation, an index of names, the schema, a seed question."""
         source, kg = self.source, self.kg
-        if relation is not None and words:
+        if facts is not None and words:
             option = ["--kg", source] if source and source != "demo" else []
-            called = f'If "{relation.label}", or another of these, is what you call "{words}"'
-            yield Cure.run(f"{called}, let it be called so", "name", relation.label, words, *option)
+            called = f'If "{facts.label}", or another of these, is what you call "{words}"'
+            yield Cure.run(f"{called}, let it be called so", "name", facts.label, words, *option)
         elif kg.is_remote and kg.index is None:
             yield Cure.run("Names are found in any spelling once they are indexed", "index", source)
         if source and not state.linked:

@@ -127,15 +127,11 @@ def learner_for(config: LearningConfig, context: Context, opened: Environment) -
         raise ConfigurationError(f"training needs {error.name}: {fix}") from error
     provider, name = split_model(context.model)
     if provider != "openai" or not context.base_url:
-        raise ConfigurationError(
-            f"the model policy needs openai:NAME, got {context.model!r}, and --base-url: the server (vLLM) "
-            "that serves the model and its adapters"
-        )
+        server = "--base-url: the server (vLLM) that serves the model and its adapters"
+        raise ConfigurationError(f"the model policy needs openai:NAME, got {context.model!r}, and {server}")
     if context.calling != "react" or context.history != "chat":
-        raise ConfigurationError(
-            "the model policy learns from conversations of Thought and Action texts: it needs the settings "
-            "calling=react and history=chat"
-        )
+        policy = "the model policy learns from conversations of Thought and Action texts"
+        raise ConfigurationError(f"{policy}: it needs the settings calling=react and history=chat")
     return partial(train_adapter, base=name)
 
 
@@ -151,10 +147,9 @@ class SelfLearning:
             self.state = LearningState.model_validate_json(path.read_bytes())
         self._use_policy()
         if self.context.offline != (config.policy == "embedded"):
-            raise ConfigurationError(
-                f"policy {config.policy} cannot learn with --model {self.context.model}: the offline policy "
-                "acts without a language model, the model policy with one"
-            )
+            why = "the offline policy acts without a language model, the model policy with one"
+            policy = f"policy {config.policy} cannot learn with --model {self.context.model}"
+            raise ConfigurationError(f"{policy}: {why}")
         if not self.context.offline:
             _ = self.env.model  # opened before anything is done
         questions = exploration.read_questions(Path(config.questions))

@@ -27,15 +27,10 @@ from triplewise.graphs.build import build_chat, build_graph
 from triplewise.graphs.presets import PRESETS
 from triplewise.nodes.context import RESOURCES, Context, check_settings
 from triplewise.tools.actions import TOOLSETS
+from triplewise.tools.core import errors
 from triplewise.tools.core.addresses import LOOPBACK, host_of
 from triplewise.tools.core.configuration import NAME, configuration_file, read_section
-from triplewise.tools.core.errors import (
-    ConfigurationError,
-    DataError,
-    TriplewiseError,
-    UserError,
-    did_you_mean,
-)
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import packaged
 
 HARMLESS = {f.name: [[] if f.default is MISSING else f.default] for f in fields(Context)}
@@ -52,7 +47,7 @@ def read_allowed() -> dict[str, dict[str, Any]]:
     for setting, names in read_section("server").items():
         if setting not in RESOURCES or not isinstance(names, dict):
             message = f'[server.{setting}]: needs to be a setting, and to hold lines NAME = "VALUE"'
-            raise DataError(f"{message}{did_you_mean(setting, RESOURCES)}", configuration_file())
+            raise DataError(f"{message}{errors.did_you_mean(setting, RESOURCES)}", configuration_file())
         for name, meant in names.items():
             settings = meant if isinstance(meant, dict) else {setting: meant}
             try:
@@ -74,10 +69,9 @@ def admit(requested: Mapping[str, Any], allowed: Mapping[str, Mapping[str, Any]]
             named |= names[value]
         elif name in RESOURCES and value not in HARMLESS[name]:
             choices = f"it allows: {', '.join(sorted(names))}" if names else "it allows none"
-            raise ConfigurationError(
-                f"setting {name}: this server does not allow {value!r}; {choices}. Its operator adds "
-                f'NAME = "VALUE" under [server.{name}] in {NAME}, and clients choose it by NAME'
-            )
+            fix = f'adds NAME = "VALUE" under [server.{name}] in {NAME}, and clients choose it by NAME'
+            refused = f"setting {name}: this server does not allow {value!r}; {choices}"
+            raise ConfigurationError(f"{refused}. Its operator {fix}")
         else:
             plain[name] = value
     return Context(**plain | named)
@@ -125,9 +119,9 @@ class ServedGraph(CompiledStateGraph[Any, Context, Any, Any]):
             first = error.errors()[0]
             message = f"input {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
             raise ValueError(f'{message}; send e.g. {{"question": "Who wrote Dracula?"}}') from error
-        except UserError as error:
+        except errors.UserError as error:
             raise ValueError(str(error)) from error
-        except TriplewiseError as error:
+        except errors.TriplewiseError as error:
             raise RuntimeError(str(error)) from error
 
 

@@ -129,9 +129,7 @@ class Path(NamedTuple):
     hops: tuple[tuple[Triple, bool], ...]
 
 
-def find_paths(
-    facts: Iterable[Triple], starts: Iterable[Term], is_answer: Callable[[Term], bool]
-) -> list[Path]:
+def find_paths(facts: Iterable[Triple], starts: Iterable[Term], is_end: Callable[[Term], bool]) -> list[Path]:
     """Return a shortest path from each start to each answer, else the facts with the answer in them."""
     anchors, edges = dict.fromkeys(starts), dict[Term, list[tuple[Term, Triple, bool]]]()
     for triple in (facts := dict.fromkeys(facts)):
@@ -150,12 +148,12 @@ def find_paths(
                 if neighbour not in hops_to:
                     hops_to[neighbour] = (*hops_to[node], (triple, forward))
                     queue.append(neighbour)
-        paths += [Path(start, end, hops) for end, hops in hops_to.items() if hops and is_answer(end)]
+        paths += [Path(start, end, hops) for end, hops in hops_to.items() if hops and is_end(end)]
     reached = {path.end for path in paths}
     for triple in facts:
         head, tail = triple.subject, triple.object
         for start, end, forward in ((head, tail, True), (tail, head, False)):
-            if is_answer(end) and end not in reached:
+            if is_end(end) and end not in reached:
                 paths.append(Path(start, end, ((triple, forward),)))
     return paths
 

@@ -183,9 +183,7 @@ def around_lines(state: State, env: Environment, before: Sequence[str]) -> list[
     groups |= {topic: list[str]() for topic in topics if topic in totals}
     groups |= grouped_lines(kg, facts, topics)
     used = set(re.findall(r"[^\s(),]+", state.program))  # lines that the query uses come first
-    kept = {
-        t: sorted(ls, key=lambda line: line.split()[1].strip(":,") not in used) for t, ls in groups.items()
-    }
+    kept = {t: sorted(ls, key=lambda s: s.split()[1].strip(":,") not in used) for t, ls in groups.items()}
     return within(kg, kept, budget, totals, heads)
 
 

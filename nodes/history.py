@@ -29,31 +29,29 @@ class Entry(TypedDict):
 
 def encode(steps: Sequence[Step], form: Literal["short", "full"] = "short") -> list[Entry]:
     """Return the steps for a prompt, in one of the two forms that the module describes."""
-    full = [
-        Entry(number=s.number, thought=s.thought, action=s.call, observation=s.observation) for s in steps
-    ]
+    raw = [Entry(number=s.number, thought=s.thought, action=s.call, observation=s.observation) for s in steps]
     if form == "full" or not steps:
-        return full
+        return raw
     entries: list[Entry] = []
     numbers: dict[str, int] = {}  # Observation -> the step that shows it in full.
     reasons = [(s.rolled_back, s.guideline if s.rolled_back else "") for s in steps]
     for (is_failed, guideline), group in groupby(range(len(steps) - 1), reasons.__getitem__):
         places = list(group)
         if is_failed:
-            attempts, later = [full[i] for i in places], reasons[places[-1] + 1 :]
+            attempts, later = [raw[i] for i in places], reasons[places[-1] + 1 :]
             # While a mistake is being corrected, the model needs its whole guideline.
             is_open = all(failed for failed, _ in later) and later != [(True, guideline)]
             newest = [attempts.pop()] if is_open else []
             entries += [*_failures(attempts), *newest]
             continue
         for i in places:
-            text, own = full[i]["observation"], steps[i].feedback.observation
+            text, own = raw[i]["observation"], steps[i].feedback.observation
             if own and text.startswith(f"{own}\n") and any(not s.rolled_back for s in steps[i + 1 :]):
                 text = own  # Drop the notes of `inspect`: a later step has heeded them.
             again = f"As in Observation {numbers[text]}." if text in numbers else text
-            entries.append(min(full[i], Entry({**full[i], "observation": again}), key=_size))
-            numbers.setdefault(entries[-1]["observation"], full[i]["number"])
-    return [*entries, full[-1]]
+            entries.append(min(raw[i], Entry({**raw[i], "observation": again}), key=_size))
+            numbers.setdefault(entries[-1]["observation"], raw[i]["number"])
+    return [*entries, raw[-1]]
 
 
 def _size(*entries: Entry) -> int:

@@ -86,8 +86,7 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
         if out.suffix not in (".csv", ".jsonl"):
             raise errors.ConfigurationError(f"--out {out} must end in .csv or .jsonl")
         if exists(out) and not overwrite:
-            message = f"{out} is there already; give another --out, or --overwrite"
-            raise errors.ConfigurationError(message)
+            raise errors.ConfigurationError(f"{out} is there already; give another --out, or --overwrite")
     questions, served = read_questions(source), ServedGraph.open(request.preset, request.context)
     keys = [_key(question) for question in questions]
     with writing(part or Path("standard output")), ExitStack() as stack:

@@ -109,10 +109,9 @@ def calibrate(
     env = Environment(context)
     path, weights_path = out_ or learn.own_file(env.kg, confidence.FILE), learn.own_file(env.kg)
     if path is None or (weights and weights_path is None):
-        raise ConfigurationError(
-            f"{context.kg} is not a folder that could keep what is trained: load it by `triplewise kg load`, "
-            "or name a file with --out (without --weights), and give it later by --set calibration=FILE"
-        )
+        fix = "or name a file with --out (without --weights), and give it later by --set calibration=FILE"
+        what = f"{context.kg} is not a folder that could keep what is trained"
+        raise ConfigurationError(f"{what}: load it by `triplewise kg load`, {fix}")
     questions = []
     for file in files:
         for number, record in json_lines(file):
