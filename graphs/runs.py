@@ -35,8 +35,7 @@ CUT_OFF = (RunError, KeyboardInterrupt, SystemExit, GeneratorExit, sqlite3.Error
 class RunRequest:
     """Everything it takes to begin a run, or to go on with one, as plain JSON.
 
-    `context` are the settings that were given, `folder` is where relative paths in them start from. The
-    checkpoints of a `chat` stay when it ends.
+    `context`: the settings given; `folder`: where relative paths in them start. A `chat` keeps checkpoints.
     """
 
     question: str

@@ -49,6 +49,7 @@ from triplewise.tools.pyql.raw_sparql import run_query
 
 MOST_CHARACTERS, MOST_BYTES, MOST_ROWS = 2_000, 64_000, 1_000
 """Most characters of a question, bytes of a body, and rows of a query by hand."""
+Answering = Callable[[Mapping[str, Any]], Awaitable[Response]]  # From the parameters of a request to a reply
 MOST_WAITING, HELD_RUNS = 32, 128
 """Questions that may wait for their turn before the service is busy; runs and conversations remembered."""
 
@@ -314,9 +315,7 @@ def _html(text: str, policy: str) -> Response:
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
 
-def _answering(
-    answer: Callable[[Mapping[str, Any]], Awaitable[Response]],
-) -> Callable[[Request], Awaitable[Response]]:
+def _answering(answer: Answering) -> Callable[[Request], Awaitable[Response]]:
     """Return an endpoint that answers the parameters of a request until its client goes away."""
 
     async def endpoint(request: Request) -> Response:

@@ -126,7 +126,10 @@ class Choice(NamedTuple):
 
 
 def decide(state: State, profile: Profile) -> Choice:
-    """Return the next action, by the state alone, of the first reading without a failed one; or `give_up`."""
+    """Return the next action of the first reading without a failed action, else `give_up`.
+
+    It depends on the state alone, so that a resumed run continues where it stopped.
+    """
     made = {(s.program_before, s.call): s.feedback.program for s in state.standing}
     failed = {(s.program_before, s.call) for s in state.steps if s.rolled_back}
     for attempt, reading in enumerate(state.readings):

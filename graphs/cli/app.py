@@ -15,8 +15,7 @@ from triplewise.graphs.cli import ask, chat, facts, guidelines, kg, learn, optio
 from triplewise.graphs.console import EXIT_CODES, out, pairs, run_command
 from triplewise.tools.core.errors import ConfigurationError
 
-# Read by LangGraph when it is imported, which is later: nothing but the types that the state is made of is
-# ever loaded from a checkpoint.
+# Read by LangGraph when it is imported, later: only types of the state are ever loaded from a checkpoint.
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
 
 app = typer.Typer(

@@ -27,10 +27,8 @@ def render_page(trace: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     as_text = {n: v if isinstance(v, str) else json.dumps(v, default=str) for n, v in about.items()}
     run = json.dumps({"trace": trace, "about": as_text}, ensure_ascii=False, default=str)
     script = _script("run.js")
-    policy = (
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
-        f"script-src {_digest(script)}; base-uri 'none'; form-action 'none'"
-    )
+    sources = f"style-src 'unsafe-inline'; img-src data:; script-src {_digest(script)}"
+    policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
     shown = {"policy": policy, "style": _read("page.css"), "script": script}
     # No `<` stands in the data, so that nothing in it ends the element that holds it.
     data = run.encode(errors="replace").decode().replace("<", "\\u003c")
@@ -41,10 +39,9 @@ def render_service(graph: str, model: str, examples: Sequence[str]) -> tuple[str
     """Return the page of the web service as HTML, and the content security policy to send with it."""
     script, style = _script("service.js"), f"\n{_read('page.css')}\n{_read('service.css')}\n"
     shown = {"graph": graph, "model": model, "examples": examples, "style": style, "script": script}
-    return _render("service.html.jinja", **shown), (
-        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; connect-src 'self'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
+    sources = f"style-src {_digest(style)}; script-src {_digest(script)}; connect-src 'self'; img-src data:"
+    policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    return _render("service.html.jinja", **shown), policy
 
 
 def render_docs(api: Mapping[str, Any]) -> tuple[str, str]:

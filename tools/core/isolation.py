@@ -33,7 +33,7 @@ class Ended(TimeoutError):  # noqa: N818 - it says what happened to the call
 class IsolatedCalls:
     """Answers requests in processes of their own, which start when they are first needed.
 
-    `target`, `package.module:function`, gets the texts of `arguments` and returns what answers a request.
+    `target` (`package.module:function`) is called once a process, with `arguments`; it returns what answers.
     """
 
     def __init__(self, target: str, arguments: Callable[[], tuple[str, ...]]) -> None:

@@ -60,7 +60,8 @@ class Rule:
     def differing(self) -> tuple[tuple[str, str], ...]:
         """Variables that must differ from an earlier node (a variable as `?name`), for paths to be simple.
 
-        SymAgent 4.1: from the node two steps before, where a relation is walked there and back, or the topic.
+        SymAgent 4.1: from the node two steps before, where a relation is walked there and back; answers from
+        the topic.
         """
         nodes = [self.anchor, *(f"?{a.variable}" for a in self.path)]
         turns = [(node, a, b) for node, (a, b) in zip(nodes, pairwise(self.path), strict=False)]

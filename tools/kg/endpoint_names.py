@@ -45,7 +45,7 @@ def full_text_of(kg: KnowledgeGraph) -> FullText | None:
 
 
 def _find_full_text(kg: KnowledgeGraph) -> dict[str, Any] | None:
-    """The first dialect that finds a label of the graph, as JSON, or None. Raises `QueryFailedError`."""
+    """The first dialect that finds a label of the graph, as JSON, or None; a failed query raises."""
     named = [IRI(p) for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates)]
     sample = "{{ SELECT ?by ?label WHERE {{ VALUES ?by {{ {} }} ?node ?by ?label }} LIMIT 20 }}"
     samples = " UNION ".join(sample.format(predicate.n3()) for predicate in named)

@@ -99,7 +99,10 @@ def _known(kind: str, counts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def known_shape(relations: Mapping[str, int], nodes: Mapping[str, int]) -> Profile | None:
-    """The packaged profile that counts by relation, and of nodes (or facts) by namespace, fit; None: none."""
+    """The packaged profile of a graph by its facts by relation, and its nodes (or their facts) by namespace.
+
+    None for a graph that has not its namespaces.
+    """
     standard = tuple(load_profile("generic").prefixes.values())
 
     def share(counts: Mapping[str, int], spaces: tuple[str, ...]) -> float:
@@ -151,7 +154,7 @@ def _gives_names(select: Select, predicate: str) -> bool:
 
 
 def _label_predicates(select: Select, counts: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Label and alias predicates, best first: known ones, then names that hold words, where these lack."""
+    """Label and alias predicates, best first: known ones, then, for nodes without, names that hold words."""
     naming = _naming()
     labels, aliases = (list(_known(kind, counts)) for kind in ("labels", "aliases"))
     for predicate in counts:

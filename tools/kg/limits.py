@@ -1,6 +1,6 @@
 """How deep and how large what a file of RDF stands for may be, checked before pyoxigraph's parser gets it.
 
-The parser expands XML entities without end, and its memory and stack grow with nesting until it crashes.
+The parser expands XML entities without end; its memory and stack grow with nesting till the process dies.
 """
 
 from __future__ import annotations

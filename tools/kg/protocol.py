@@ -233,7 +233,7 @@ class KnowledgeGraph:
         limit: int | None = None,
         deadline: Deadline | None = None,
     ) -> Self:
-        """The same KG for one run, with its own limits; `remember`: repeated queries come from memory."""
+        """The same KG for a run, with its own meter and limits; `remember`: answers are kept for repeats."""
         session = copy.copy(self)
         session._shared, session.meter = self.shared, meter or Meter()
         session._answers = LRUCache(ANSWERS) if remember else None

@@ -26,8 +26,7 @@ from triplewise.tools.kg.protocol import batches
 TRIPLES, LABELS, MANIFEST = "triples.nt.gz", "labels.nt.gz", "cut.json"
 ROWS = 100_000  # that are staged at once
 
-# What a cut computes. Terms are written as N-Triples writes them, and blank nodes have become IRIs: a term is
-# a node if it begins with `<`.
+# What a cut computes. Terms are as in N-Triples, and blank nodes have become IRIs: nodes begin with `<`.
 _SEEDS = """SELECT s AS node FROM staged SEMI JOIN listed ON s = node
 UNION SELECT o AS node FROM staged SEMI JOIN listed ON o = node"""
 # The triples at the nodes of the frontier, by the node and the side that it is on.
