@@ -14,6 +14,7 @@ import yaml
 from triplewise.tools.language.text import singular, stem, tokenise
 
 LANGUAGES = ("de", "fr", "es")
+SHORT_ROOT = 3  # letters of a root that is too short to be told from others with a prefix
 _LEAST_GRAMMAR = 2  # least function words of another language in a question that is in it
 
 
@@ -113,9 +114,11 @@ def opposites(word: str) -> frozenset[str]:
     own, listed = root(word), section("opposites")
     sides = [[frozenset(map(root, side.split())) for side in pair] for pair in listed["pairs"]]
     found = frozenset[str]().union(*(b for pair in sides for a, b in (pair, pair[::-1]) if own in a))
-    starts = [start for start in listed["prefixes"].split() if word.startswith(start)]
-    bases = {root(word[len(start) :]) for start in starts if len(word) > len(start) + 3}
-    return found | bases | {root(start + word) for start in listed["prefixes"].split()}
+    if len(own) <= SHORT_ROOT or word in word_list("stop"):
+        return found
+    prefixes = listed["prefixes"].split()
+    bases = {root(word.removeprefix(p)) for p in prefixes if len(word) > len(p) + SHORT_ROOT}
+    return (found | bases | {root(p + word) for p in prefixes}) - {own}
 
 
 @cache

@@ -14,7 +14,7 @@ from rapidfuzz.distance import OSA
 from triplewise.tools.core.names import BRACKETS, QUOTES, marked
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import singulars
-from triplewise.tools.language.lexicon import grammar_of, lexicon, section, word_list
+from triplewise.tools.language.lexicon import grammar_of, lexicon, opposites, root, section, word_list
 from triplewise.tools.language.text import Token, singular, tokenise
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.denotation import denotation
@@ -224,8 +224,8 @@ class Question:
     @cached_property
     def contrary(self) -> Mapping[int, frozenset[int]]:
         """Tokens that are the opposite of a word in names of relations, and these relations."""
-        names = self.vocabulary.relations
-        opposed = {i: names.contrary(self.words, i) for i in range(self.n)}
+        names, roots = self.vocabulary.relations, set(map(root, self.words))
+        opposed = {i: names.contrary([w], 0) for i, w in enumerate(self.words) if not roots & opposites(w)}
         return {i: frozenset(np.flatnonzero(f1).tolist()) for i, f1 in opposed.items() if f1.any()}
 
     def nearest(self, tokens: Iterable[int]) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ class Names:
     def contrary(self, words: Sequence[str], place: int) -> Vector:
         """F1 of words and each thing's best name, one with the opposite of the word at a place."""
         roots = [root(word) for word in words]
-        others = (opposites(words[place]) & self._by_root.keys()) - set(roots)
+        others = opposites(words[place]) & self._by_root.keys()
         changed = [self.overlap([*roots[:place], other, *roots[place + 1 :]], ()) for other in others]
         best: Vector = np.max([np.zeros(self._count, np.float32), *changed], axis=0)
         return best
