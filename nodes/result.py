@@ -139,7 +139,10 @@ def _with_confidence(answer: Answer, state: State, env: Environment) -> Answer:
     confidence = round(reading.confidence, 4)
     least = calibration.min_confidence if context.min_confidence is None else context.min_confidence
     if confidence < min(calibration.floor, least) and not context.guess:
-        reason = doubts(reading, answer.reason) if state.linked else UNKNOWN
+        is_unknown = not state.linked and any(
+            reading.features.get(n) for n in ("uncovered_names", "names_none")
+        )
+        reason = UNKNOWN if is_unknown else doubts(reading, answer.reason)
         return replace(answer, status="not_found", values=(), sparql="", reason=reason)
     if confidence < least:
         answer = replace(answer, status="unsure", reason=doubts(reading, answer.reason))
@@ -166,7 +169,8 @@ def doubts(reading: Reading, reason: str = "") -> str:
         words, be = ", ".join(map(repr, reading.uncovered)), "is" if len(reading.uncovered) == 1 else "are"
         near = f" (nearest: {', '.join(reading.nearest)})" if reading.nearest else ""
         reasons.append(f"{words} {be} not covered by any relation of this graph{near}")
-    unlikely = f"no reading of its words is likely enough to be right (the best: {reading.confidence:.0%})"
+    best = f"{reading.text}: {reading.confidence:.0%}"
+    unlikely = f"no reading of its words is likely enough to be right (the best is {best})"
     why = "; ".join(filter(None, reasons)) or unlikely
     return f"{reason}; {why}" if reason else why
 
