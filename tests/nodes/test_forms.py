@@ -27,6 +27,10 @@ from triplewise.tools.parsing.statements import decides, form_of, slot_of
         ("[SEP] crosses", "question"),
         ("a [SEP] b [SEP] c", "question"),
         ("", "question"),
+        ("I'd like to know how many pubs there are in Harrowby, please.", "question"),
+        ("I was hoping you could tell me which house Harry is in.", "question"),
+        ("I am looking for the highest mountain.", "question"),
+        ("You can see that Malcolm in the Middle won a Peabody Award.", "claim"),
     ],
 )
 def test_forms(text: str, form: str) -> None:

@@ -26,7 +26,7 @@ def asked_part(text: str) -> Asked:
     it stands where what asks says nothing of its own, or "it" of something in another sentence.
     """
     sentences = [part.strip(" ?.!,") for part in _SENTENCE.split(text.strip())]
-    sentences = [_matched("endings", part, at_end=True) for part in sentences if part]
+    sentences = [_matched("greetings", _matched("endings", part, at_end=True)) for part in sentences if part]
     if len(sentences) > 1 and re.fullmatch(section("framing")["tags"], sentences[-1].lower()):
         cores = [f"Is {_matched('claims', sentences[-2])}"]
     else:
@@ -77,6 +77,9 @@ def _frame(words: Sequence[str]) -> int:
     framing, asks = section("framing"), {*section("framing")["asks"].split()}
     every: Iterable[str] = asks.union(framing["words"].split())
     end = next((i for i, word in enumerate(words) if word not in every), len(words))
-    while end and words[end - 1] in framing["behind"]:
+    behind = {*framing["behind"]}
+    if not word_list("asking").isdisjoint(words[end : end + 1]):  # "my question is who"
+        behind -= word_list("verbs")
+    while end and words[end - 1] in behind:
         end -= 1
     return end if asks.intersection(words[:end]) else 0

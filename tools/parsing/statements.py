@@ -35,12 +35,15 @@ _LATE_ORDER = re.compile(r",\s*(?:please\s+)?(?:name|list|tell)\s+(?:all|the|me|
 def form_of(text: str) -> Form:
     """Return what a text is: a slot is `entity [SEP] relation`, a claim ends as a statement does.
 
-    A claim begins neither with a question word, nor with a verb before its subject, nor with an order.
+    A claim begins neither with a question word, nor with a verb before its subject, nor with an order, also
+    behind a frame ("I would like to know").
     """
     if slot_of(text) is not None:
         return "slot"
     is_ended = text.rstrip(" \"'”").endswith((".", "!")) and len(tokens(text)) > 2
-    return "claim" if is_ended and not (asks(text) or _LATE_ORDER.search(text.casefold())) else "question"
+    asked, is_ours = asked_part(text).text, {*tokens(text)[:1]} <= {"i", "we", "let", "help", "my", "please"}
+    is_asked = asks(asked) or (is_ours and asked != text) or _LATE_ORDER.search(text.casefold())
+    return "claim" if is_ended and not is_asked else "question"
 
 
 def denies(text: str) -> bool:

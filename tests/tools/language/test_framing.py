@@ -23,6 +23,11 @@ from triplewise.tools.language.framing import asked_part
         ),
         ("I need it for school; could you list the lakes of Peru, please?", "the lakes of Peru"),
         ("Which lakes are in Peru, if I may ask?", "Which lakes are in Peru"),
+        ("I'd like to know how many concerts there were, if you don't mind.", "how many concerts there were"),
+        ("I would like to find out, if I may, whether Leo eats hay.", "Is Leo eats hay"),
+        ("Excuse me, would it be possible to tell me who wrote Dracula?", "who wrote Dracula"),
+        ("My question is how much Leo weighs.", "how much Leo weighs"),
+        ("I want to know which pubs are open, if you can help me with that.", "which pubs are open"),
     ],
 )
 def test_a_frame_is_left_out(text: str, asked: str) -> None:
