@@ -110,6 +110,8 @@ def quantities_of(
         dates = [r.i for r in relations if r.is_dated and r.dtype != "time"]
         turned, like = turned.difference(dates), like.copy()
         like[dates] = np.maximum(like[dates], DATE_FIT)
+        # Nor is a number one that can be no year: who is in year 9 is not so old.
+        like[[r.i for r in relations if r.kind == "number" and not r.is_dated and r.i not in turned]] = 0
     return like, turned, others
 
 
