@@ -55,11 +55,15 @@ class DistantServer(OxigraphServer):
         """Count from zero."""
         self.asked, self.waves = [], 0
 
+    def wait(self) -> None:
+        """Let the time of a round trip pass."""
+        time.sleep(self.delay_ms / 1000)
+
     def answer(self, sparql: str) -> tuple[int, str, bytes]:
         with self.lock:
             self.asked.append(sparql)
             place = self.waves + 1
-        time.sleep(self.delay_ms / 1000)
+        self.wait()
         reply = super().answer(sparql)
         with self.lock:  # before the reply: what the client does next is a new round trip
             self.waves = max(self.waves, place)
