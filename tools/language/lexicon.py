@@ -110,7 +110,7 @@ def root(word: str) -> str:
 
 @cache
 def opposites(word: str) -> frozenset[str]:
-    """The roots of the words that mean its contrary: of opened, and of unpaid."""
+    """The roots of words that mean the contrary of a word, by the list and by prefix (paid, unpaid)."""
     own, listed = root(word), section("opposites")
     sides = [[frozenset(map(root, side.split())) for side in pair] for pair in listed["pairs"]]
     found = frozenset[str]().union(*(b for pair in sides for a, b in (pair, pair[::-1]) if own in a))

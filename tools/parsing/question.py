@@ -223,7 +223,7 @@ class Question:
 
     @cached_property
     def contrary(self) -> Mapping[int, frozenset[int]]:
-        """Tokens that are the opposite of a word in names of relations, and these relations."""
+        """Tokens that mean the opposite of a word in a relation's name, with the relations."""
         names, roots = self.vocabulary.relations, set(map(root, self.words))
         opposed = {i: names.contrary([w], 0) for i, w in enumerate(self.words) if not roots & opposites(w)}
         return {i: frozenset(np.flatnonzero(f1).tolist()) for i, f1 in opposed.items() if f1.any()}

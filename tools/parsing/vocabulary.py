@@ -126,7 +126,7 @@ class Names:
         return best
 
     def contrary(self, words: Sequence[str], place: int) -> Vector:
-        """F1 of words and each thing's best name, one with the opposite of the word at a place."""
+        """F1 of each thing's best name and the words, the one at a place replaced by an opposite of it."""
         roots = [root(word) for word in words]
         others = opposites(words[place]) & self._by_root.keys()
         changed = [self.overlap([*roots[:place], other, *roots[place + 1 :]], ()) for other in others]
