@@ -69,6 +69,11 @@ def _table(text: str) -> Iterator[tuple[int, Mapping[Any, Any]]]:
     separator = max(SEPARATORS, key=lambda s: ("question" in heads[s], len(heads[s])))
     # Alone, a column needs no quotes around its commas.
     rows = csv.DictReader(io.StringIO(text), delimiter=separator if len(heads[separator]) > 1 else "\x1f")
+    names, count = list[str](), Counter[str]()
+    for name in rows.fieldnames or ():  # two columns of one name are both kept
+        count[name] += 1
+        names.append(f"{name}_{count[name]}" if count[name] > 1 else name)
+    rows.fieldnames = names
     for row in rows:
         yield rows.line_num, row
 

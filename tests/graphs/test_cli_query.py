@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs.cli.app import run
-from triplewise.graphs.cli.batch import COLUMNS
+from triplewise.graphs.cli.batch import COLUMNS, read_questions
 
 CAPITAL = "SELECT ?city { wd:Q17 wdt:P36 ?city }"
 
@@ -266,3 +266,9 @@ def test_where_nothing_is_found_the_graph_says_what_it_holds(
     assert capsys.readouterr().err.count("P19 is also called 'x'") == 1
     kept = (tmp_path / "triplewise" / "names.jsonl").read_text().splitlines()
     assert json.loads(kept[0])["name"] == typed[3]
+
+
+def test_two_columns_of_one_name_are_both_kept(tmp_path: Path) -> None:
+    (file := tmp_path / "asked.csv").write_text("question,note,note\nWho wrote Dracula?,a,b\n")
+    (row,) = read_questions(str(file))
+    assert (row["note"], row["note_2"]) == ("a", "b")
