@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gc
 import random
 import shutil
 import sys
@@ -24,7 +23,7 @@ import typer
 
 from triplewise.evals.data import benchmark, graph, locate, prepared, read_records
 from triplewise.evals.evaluation import make_task, run
-from triplewise.graphs.console import run_command
+from triplewise.graphs.console import relax_collector, run_command
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg import KnowledgeGraph
@@ -126,16 +125,8 @@ def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:
 @contextmanager
 def served(seconds: float) -> Iterator[str]:
     """Serve the scripted model, which takes so long for a reply; its base URL."""
-    command = [
-        sys.executable,
-        "-m",
-        "triplewise.evals.scripted_model",
-        "--port",
-        "0",
-        "--latency",
-        f"{seconds}",
-    ]
-    with Popen(command, stdout=PIPE, text=True) as process:
+    command = [sys.executable, "-m", "triplewise.evals.scripted_model", "--port", "0"]
+    with Popen([*command, "--latency", str(seconds)], stdout=PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             yield process.stdout.readline().strip()
@@ -148,7 +139,7 @@ def inflight(jobs: int = 64, waves: int = 20, latency: float = 0.5) -> list[dict
 
     As many as `jobs` times `waves` are asked; a reply of the model takes `latency` seconds.
     """
-    gc.set_threshold(50_000, 20, 20)  # as the command line does
+    relax_collector()  # as the command line does
     rows = list[dict[str, Any]]()
     with tempfile.TemporaryDirectory() as folder:  # the first run warms up
         for count, questions, wait in ((jobs, jobs, 0.0), (1, waves, latency), (jobs, jobs * waves, latency)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib.metadata
 import os
 import signal
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from triplewise.graphs.cli import ask, chat, facts, guidelines, kg, learn, options as o, plan, query, serve
-from triplewise.graphs.console import EXIT_CODES, out, pairs, run_command
+from triplewise.graphs.console import EXIT_CODES, out, pairs, relax_collector, run_command
 from triplewise.tools.core.errors import ConfigurationError
 
 # Read by LangGraph when it is imported, later: only types of the state are ever loaded from a checkpoint.
@@ -109,5 +108,5 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not by `nohup`
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
-    gc.set_threshold(50_000, 20, 20)  # a twentieth of the time to an answer, a seventh of an evaluation's
+    relax_collector()
     sys.exit(run(sys.argv[1:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -109,14 +110,25 @@ def root(word: str) -> str:
 
 
 @cache
+def _opposites() -> Mapping[str, frozenset[str]]:
+    """Roots of listed words -> the roots of their opposites."""
+    found = defaultdict[str, set[str]](set)
+    for pair in section("opposites")["pairs"]:
+        one, other = ({root(word) for word in side.split()} for side in pair)
+        for own, theirs in (one, other), (other, one):
+            for word in own:
+                found[word] |= theirs
+    return {word: frozenset(roots) for word, roots in found.items()}
+
+
+@lru_cache(maxsize=100_000)
 def opposites(word: str) -> frozenset[str]:
     """The roots of words that mean the contrary of a word, by the list and by prefix (paid, unpaid)."""
-    own, listed = root(word), section("opposites")
-    sides = [[frozenset(map(root, side.split())) for side in pair] for pair in listed["pairs"]]
-    found = frozenset[str]().union(*(b for pair in sides for a, b in (pair, pair[::-1]) if own in a))
+    own = root(word)
+    found = _opposites().get(own, frozenset())
     if len(own) <= SHORT_ROOT or word in word_list("stop"):
         return found
-    prefixes = listed["prefixes"].split()
+    prefixes = section("opposites")["prefixes"].split()
     bases = {root(word.removeprefix(p)) for p in prefixes if len(word) > len(p) + SHORT_ROOT}
     return (found | bases | {root(p + word) for p in prefixes}) - {own}
 

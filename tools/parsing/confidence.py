@@ -76,12 +76,12 @@ def query_features(
     """Return the evidence for the answer of a language model's query, by the names of `MODEL_FEATURES`.
 
     `agreement`: how sure the best reading is, by the shipped calibration; negative where it has another
-    answer. `alike`: what share of their parts (`parts_of`) the query and a reading have in common, on average
-    over readings by their shares. `same_operators`: the same of the operators of query and best reading.
-    `size`: the logarithm of the number of values.
+    answer. `alike`: what share of their content (`content_of`) the query and a reading have in common, on
+    average over readings by their shares. `same_operators`: the same of the operators of query and best
+    reading. `size`: the logarithm of the number of values.
     """
     judged = [reading for reading in readings if reading.features]
-    own, others = parts_of(program), [parts_of(PyQL.parse(r.program, profile)) for r in judged]
+    own, others = content_of(program), [content_of(PyQL.parse(r.program, profile)) for r in judged]
     sure = shipped().probability(judged[0].features) if judged else 0.0
     shares = [max(r.features.get("share", 0.0), 1e-6) for r in judged]
     alike = sum(share * _in_common(own, parts) for share, parts in zip(shares, others, strict=True))
@@ -95,18 +95,18 @@ def query_features(
     return {name: round(float(found[name]), 6) for name in MODEL_FEATURES}
 
 
-def parts_of(value: object) -> frozenset[object]:
+def content_of(value: object) -> frozenset[object]:
     """Return the relations, classes and values that a program names, and its operators as tuples."""
     if isinstance(value, IRI | Literal):
         return frozenset((value,))
     if isinstance(value, tuple):
-        return frozenset[object]().union(*map(parts_of, value))
+        return frozenset[object]().union(*map(content_of, value))
     if isinstance(value, Variable) or not is_dataclass(value):
         return frozenset()
     own = tuple(getattr(value, f.name) for f in fields(value) if f.name not in ("kind", "answer"))
     how = (type(value).__name__, *(part for part in own if isinstance(part, bool | str)))
     is_plain = isinstance(value, Fact | Typed | AnyOf) or how == (PyQL.__name__, False)
-    return parts_of(own) | frozenset(() if is_plain else (how,))
+    return content_of(own) | frozenset(() if is_plain else (how,))
 
 
 def _in_common(one: Set[object], other: Set[object]) -> float:

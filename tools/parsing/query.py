@@ -177,6 +177,12 @@ def parts_of(tree: object) -> Iterator[Tree]:
             yield from parts_of(part)
 
 
+def steps_of(tree: object) -> Iterator[Step]:
+    """The steps of all paths in a tree."""
+    for part in parts_of(tree):
+        yield from getattr(part, "path", ())
+
+
 def replaced(tree: Any, old: Tree, new: Any) -> Any:
     """A tree with one of its parts replaced."""
     if tree == old:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate
 
@@ -222,11 +222,15 @@ class Question:
         return [i for i in range(self.n) if i not in covered and self.skip[i] in HARD]
 
     @cached_property
-    def contrary(self) -> Mapping[int, frozenset[int]]:
-        """Tokens that mean the opposite of a word in a relation's name, with the relations."""
-        names, roots = self.vocabulary.relations, set(map(root, self.words))
-        opposed = {i: names.contrary([w], 0) for i, w in enumerate(self.words) if not roots & opposites(w)}
-        return {i: frozenset(np.flatnonzero(f1).tolist()) for i, f1 in opposed.items() if f1.any()}
+    def contrary(self) -> frozenset[int]:
+        """Relations whose names have the opposite of a word: hired on, for fired.
+
+        Of those that are true or false, the opposite is read (`grounding`): they are left out.
+        """
+        names, roots, rels = self.vocabulary.relations, set(map(root, self.words)), self.index.rels
+        opposed = [names.contrary([w]) for w in self.words if not roots & opposites(w)]
+        found = {r for f1 in opposed for r in np.flatnonzero(f1).tolist()}
+        return frozenset(r for r in found if rels[r].kind != "boolean")
 
     def nearest(self, tokens: Iterable[int]) -> tuple[str, ...]:
         """The labels of the relations that are nearest to some tokens, at most three."""

@@ -14,7 +14,7 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import is_mutual
 from triplewise.tools.language.framing import asked_part, asks
-from triplewise.tools.language.lexicon import word_list
+from triplewise.tools.language.lexicon import section, word_list
 from triplewise.tools.language.text import tokens
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.chains import step_of, steps_at
@@ -40,10 +40,12 @@ def form_of(text: str) -> Form:
     """
     if slot_of(text) is not None:
         return "slot"
-    is_ended = text.rstrip(" \"'”").endswith((".", "!")) and len(tokens(text)) > 2
-    asked, is_ours = asked_part(text).text, {*tokens(text)[:1]} <= {"i", "we", "let", "help", "my", "please"}
-    is_asked = asks(asked) or (is_ours and asked != text) or _LATE_ORDER.search(text.casefold())
-    return "claim" if is_ended and not is_asked else "question"
+    words = tokens(text)
+    if not text.rstrip(" \"'”").endswith((".", "!")) or len(words) <= 2:
+        return "question"
+    asked = asked_part(text).text
+    is_framed = asked != text and words[0] in section("framing")["personal"]
+    return "question" if is_framed or asks(asked) or _LATE_ORDER.search(text.casefold()) else "claim"
 
 
 def denies(text: str) -> bool:

@@ -125,11 +125,14 @@ class Names:
         best: Vector = self._best(f1[None])[0]
         return best
 
-    def contrary(self, words: Sequence[str], place: int) -> Vector:
-        """F1 of each thing's best name and the words, the one at a place replaced by an opposite of it."""
+    def contrary(self, words: Sequence[str]) -> Vector:
+        """F1 of each thing's best name and the words, one of them replaced by an opposite of it."""
         roots = [root(word) for word in words]
-        others = opposites(words[place]) & self._by_root.keys()
-        changed = [self.overlap([*roots[:place], other, *roots[place + 1 :]], ()) for other in others]
+        changed = [
+            self.overlap([*roots[:i], other, *roots[i + 1 :]], ())
+            for i, word in enumerate(words)
+            for other in opposites(word) & self._by_root.keys()
+        ]
         best: Vector = np.max([np.zeros(self._count, np.float32), *changed], axis=0)
         return best
 

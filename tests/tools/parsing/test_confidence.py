@@ -14,7 +14,7 @@ from triplewise.tools.parsing.confidence import (
     FEATURES,
     MODEL_FEATURES,
     calibration_for,
-    parts_of,
+    content_of,
     query_features,
     read_calibration,
     shipped,
@@ -70,7 +70,7 @@ def test_evidence_of_a_models_query_says_how_far_readings_agree() -> None:
 def test_parts_of_a_query_are_its_terms_and_operators_whatever_its_variables() -> None:
     profile = open_kg("demo").profile
     one, other = (
-        parts_of(PyQL.parse(text.replace("?a", name), profile))
+        content_of(PyQL.parse(text.replace("?a", name), profile))
         for text, name in (
             ("add_fact(Q1, P19, ?a)\nadd_not(?a, P20, Q2)\nadd_max(?a)\nset_answer(?a)", "?place"),
             ("add_fact(Q1, P19, ?a)\nadd_not(?a, P20, Q2)\nadd_min(?a)\nset_answer(?a)", "?x"),
