@@ -131,12 +131,16 @@ class FactTexts:
         """Whether a term is a mediator."""
         return self._profile.is_mediator(term, self._labels.get(term) if isinstance(term, IRI) else None)
 
-    def further(self, triple: Triple, far: Term) -> str:
-        """Return in braces what leads on from the far end of a fact; "" for nothing."""
+    def further(self, triple: Triple, far: Term, before: frozenset[Triple] = frozenset()) -> str:
+        """Return in braces what leads on from the far end of a fact; "" for nothing.
+
+        Two facts may each lead on from the other; those that led here (`before`) are not shown again.
+        """
+        before |= {triple}
         steps = list[str]()
-        for t in [*self._after.get(triple, ())][:HELD]:
+        for t in [t for t in self._after.get(triple, ()) if t not in before][:HELD]:
             arrow, end = ("", t.object) if t.subject == far else ("<- ", t.subject)
-            steps.append(f"{arrow}{self.relation(t)}: {self.value(end)}{self.further(t, end)}")
+            steps.append(f"{arrow}{self.relation(t)}: {self.value(end)}{self.further(t, end, before)}")
         return f" {{{'; '.join(steps)}}}" if steps else ""
 
 

@@ -32,3 +32,12 @@ def test_facts_that_touch_no_topic_are_left_out() -> None:
     kg = open_kg("demo")
     fact = kg.neighbours(IRI("http://www.wikidata.org/entity/Q90")).triples[0]
     assert grouped_lines(kg, [NearbyFact(fact)], ["Q183"]) == {}
+
+
+def test_facts_that_lead_on_from_each_other_are_shown_once() -> None:
+    kg = open_kg("demo")
+    there, back = kg.neighbours(GERMANY).triples[:2]
+    facts = [NearbyFact(there, through=back), NearbyFact(back, through=there)]
+    lines = grouped_lines(kg, facts, ["Q183"])["Q183"]
+    assert len(lines) == 2
+    assert all(line.count("{") == 1 for line in lines)
