@@ -348,7 +348,7 @@ class OpenAIEncoder(Encoder):
                 raise ValueError(f"expected {len(texts)} vectors of equal length, got {vectors.shape}")
         except OutOfTimeError:
             raise
-        except Exception as error:
+        except Exception as error:  # the client has errors of its own, and of its HTTP and JSON libraries
             raise explained(error, self.server, "list of embeddings") from error
         self._dimension = vectors.shape[1]
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -465,23 +465,10 @@ def explained(
         is_unread = is_malformed(error) or isinstance(error, ReplyTooLongError)
         problem = f"did not send a {expected} ({type(error).__name__}: {words})" if is_unread else words
         return ModelUnavailableError(f"{where} {problem}")
-    about, advice = f"{code} {words}".lower(), ""
-    kind: type[errors.TriplewiseError] = ConfigurationError
-    if status == 429 and code == "insufficient_quota":
-        advice = ": top up this key's account, or use another key"
-    elif status in (408, 409, 425, 429) or status >= 500:
-        kind, advice = ModelUnavailableError, f"; {tries}"
-    elif code == "content_filter" or re.search(r"content[ _](management|policy|filter)|moderation", about):
-        kind, advice = errors.QuestionError, "; ask in other words"
-    elif status == 413 or re.search(r"context[ _](length|window|size)", about):
-        kind = ModelUnavailableError
-        advice = "; use a model with a longer context, fewer steps, or a smaller observation"
-    elif status in (401, 403):
-        advice = f": check the key in environment variable {server.api_key_env}, and its rights to this model"
-    elif status == 404:
-        advice = f": check model {server.model!r} and the base URL, which usually ends in /v1"
-    elif re.search(r"\btools?\b|tool[_ -](choice|call)|function call", about):
-        advice = '; if this model has no tool calls, use calling="react"'
+    about, known = f"{status} {code} {words}".lower(), _packaged("triplewise.nodes", "refusals.yaml")
+    refusal = next(one for one in known["refusals"] if re.search(one["pattern"], about))
+    kind: type[errors.TriplewiseError] = getattr(errors, refusal["error"])
+    advice = refusal["advice"].format(tries=tries, key=server.api_key_env, model=server.model)
     return kind(f"{where} refused the request (HTTP {status}: {words}){advice}")
 
 

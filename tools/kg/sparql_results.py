@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from html import unescape
 from typing import Any
 
+from triplewise.tools.core.files import packaged
 from triplewise.tools.core.secrets import redact, redact_data
 from triplewise.tools.core.terms import XSD, Literal, Term
 from triplewise.tools.kg.dialects import sort_cap
@@ -38,15 +39,6 @@ _COUNTED = re.compile(r"\(\s*COUNT\s*\([^()]*\)\s*AS\s*[?$](\w+)\s*\)", re.IGNOR
 _WHOLE = re.compile(r"\+?\d+(?:\.0*)?")
 _RETRIED = {429, 500, 502, 503, 520, 521, 522, 523}
 _TIMED_OUT = {408, 504, 524}
-_REMEDY = {
-    401: "it asks for a login: give it in the URL, http://USER:PASSWORD@HOST/..., or set "
-    "TRIPLEWISE_HOST_TOKEN, or TRIPLEWISE_HOST_USER and TRIPLEWISE_HOST_PASSWORD (docs/endpoints.md)",
-    403: "it refuses access: check the login, see docs/endpoints.md, or ask its operator",
-    404: "nothing is there: check the path (often /sparql, /query or /repositories/NAME)",
-    405: "it does not take queries this way: check that the URL is its SPARQL query endpoint",
-    407: "a proxy asks for a login: check the proxy settings",
-    **dict.fromkeys((413, 414), "it refuses so long a query"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +93,8 @@ def judge(reply: Reply, query: ReadQuery, limit: int, has_login: bool = False) -
         what = "too many requests" if reply.status == 429 else "it is overloaded or broken"
         failed = _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status} ({what}). {words}")
         return replace(failed, retry=True, wait=_retry_after(reply), down=reply.status in (502, 503))
-    remedy = _REMEDY.get(reply.status, "check that the URL is a SPARQL query endpoint")
+    remedies = packaged("triplewise.tools.kg", "remedies.yaml")
+    remedy = remedies.get(reply.status, "check that the URL is a SPARQL query endpoint")
     if reply.status == 401 and has_login:
         remedy = "it does not accept the login that it was sent: check user and password, token or headers"
     failed = _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status}; {remedy}. {words}")
@@ -130,11 +123,12 @@ def _fitted(result: Result, query: ReadQuery) -> Result:
     if (query.form == "ASK") != (result.boolean is not None):
         raise NotResultsError(f"they answer another form of query than {query.form}")
     may_be_unbound = any(token.keyword in _UNBINDING for token in query.tokens)
-    if result.rows and not may_be_unbound and not any(cell for row in result.rows for cell in row):
+    if result.rows and not may_be_unbound and not any(map(any, result.rows)):
         raise NotResultsError("no cell of any row has a value")
     always = {*_COUNTED.findall(query.text.partition("{")[0]), BRANCH}  # these have a value in each row
     for name in {*_COUNTED.findall(query.text), BRANCH}.intersection(result.variables):
-        for cell in (row[result.variables.index(name)] for row in result.rows):
+        for row in result.rows:
+            cell = row[result.variables.index(name)]
             if name in always if cell is None else not _WHOLE.fullmatch(cell.value):
                 raise NotResultsError(f"a count is {cell and cell.value!r:.80}")
     names = query.variables

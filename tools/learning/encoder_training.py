@@ -27,7 +27,7 @@ from sentence_transformers import (
 from torch.nn import functional
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.files import write_json
+from triplewise.tools.core.files import packaged, write_json
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.trajectory import Trajectory
@@ -96,18 +96,7 @@ def train_encoder(
         per_device_eval_batch_size=BATCH,
         num_train_epochs=EPOCHS,
         learning_rate=RATE,
-        weight_decay=0.01,
-        warmup_steps=0.1,
-        eval_strategy="epoch",
-        save_strategy="epoch",
-        save_total_limit=1,
-        save_only_model=True,
-        load_best_model_at_end=True,
-        metric_for_best_model="eval_loss",
-        use_cpu=True,
-        report_to=[],
-        logging_strategy="no",
-        disable_tqdm=True,
+        **packaged("triplewise.tools.learning", "encoder.yaml"),
     )
     try:
         with torch.random.fork_rng(devices=[]):

@@ -82,11 +82,6 @@ def make_trainer(
         bf16=dtype == torch.bfloat16,
         use_cpu=not cuda,
         activation_checkpointing=cuda,
-        activation_checkpointing_kwargs={"use_reentrant": False},
-        save_total_limit=2,
-        logging_steps=1,
-        report_to=[],
-        disable_tqdm=True,
         dataloader_pin_memory=cuda,
         **TRAINING,
     )

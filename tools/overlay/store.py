@@ -19,21 +19,11 @@ from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
+from triplewise.tools.core.files import packaged
 from triplewise.tools.core.taught import graph_key
 from triplewise.tools.kg.rdf import read_triple
 
 WAIT = 15.0  # seconds to wait while another process writes
-_SCHEMA = """CREATE TABLE IF NOT EXISTS facts (
-    id TEXT PRIMARY KEY, triple TEXT NOT NULL, labels TEXT NOT NULL, conflicts TEXT NOT NULL,
-    status TEXT NOT NULL, added TEXT NOT NULL, decided TEXT NOT NULL DEFAULT ''
-);
-CREATE TABLE IF NOT EXISTS readings (
-    fact TEXT NOT NULL REFERENCES facts(id), question TEXT NOT NULL, document TEXT NOT NULL,
-    source TEXT NOT NULL, sentence TEXT NOT NULL, time TEXT NOT NULL, reader TEXT NOT NULL,
-    confidence REAL NOT NULL, UNIQUE (fact, question, source, sentence, reader)
-);
-CREATE INDEX IF NOT EXISTS facts_status ON facts(status);
-CREATE INDEX IF NOT EXISTS readings_fact ON readings(fact);"""
 _VERSION = 1
 _READING = ("question", "document", "source", "sentence", "time", "reader", "confidence")
 
@@ -122,7 +112,8 @@ class FactStore:
                     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
                     if {name for (name,) in tables} - {"facts", "readings"}:
                         raise sqlite3.DatabaseError("it is some other program's database")
-                    made = f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_VERSION};COMMIT;"
+                    schema = packaged("triplewise.tools.overlay", "store.yaml")["schema"]
+                    made = f"BEGIN IMMEDIATE;{schema}PRAGMA user_version = {_VERSION};COMMIT;"
                     connection.executescript(made)
                 with connection:
                     connection.execute(f"BEGIN {kind}")

@@ -22,25 +22,13 @@ from sqlalchemy.engine import URL
 from sqlalchemy.engine.reflection import ObjectKind
 from sqlalchemy.pool import QueuePool
 
+from triplewise.tools.core.files import packaged
 from triplewise.tools.core.isolation import STARTING, Ended, IsolatedCalls
 from triplewise.tools.kg.protocol import Deadline, Outcome
 
 _Request: TypeAlias = tuple[str, float, int | None]  # a statement, its seconds, how many rows are read
 EVER = Deadline(math.inf)
 LONGEST = 10_000_000  # bytes of a text or a row in SQLite
-_DUCK_SETTINGS = {
-    "memory_limit": "'1GB'",
-    "enable_external_access": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "lock_configuration": "true",
-}
-_HERE = "database_name = current_database() AND schema_name = current_schema()"
-_DUCK_COLUMNS = f"""SELECT table_name, column_name, data_type FROM duckdb_columns()
-WHERE {_HERE} AND NOT internal ORDER BY table_oid, column_index"""
-_DUCK_KEYS = f"""SELECT table_name, constraint_column_names, referenced_table, referenced_column_names
-FROM duckdb_constraints() WHERE {_HERE} AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY')
-ORDER BY table_oid, constraint_index"""
 
 
 class QueryError(Exception):
@@ -91,8 +79,7 @@ def _kill_query(engine: sa.Engine, connection: Any) -> None:
 # What is cast to a text compares exactly, whatever the collation of its column.
 _MYSQL_SETUP = ("SET SESSION TRANSACTION READ ONLY", "SET collation_connection = utf8mb4_bin")
 _MYSQL = Server("pymysql", _MYSQL_SETUP, _kill_query, ignores_case=True)
-_READ_ONLY = ("SET default_transaction_read_only = on",)
-_POSTGRES = Server("psycopg", _READ_ONLY, lambda _, connection: connection.cancel())
+_POSTGRES = Server("psycopg", ("SET default_transaction_read_only = on",), lambda _, own: own.cancel())
 SERVERS = {"postgresql": _POSTGRES, "mysql": _MYSQL, "mariadb": _MYSQL}  # by SQLAlchemy's name
 
 
@@ -262,10 +249,10 @@ class DuckDB(_Apart):
 
     def declared(self) -> dict[str, Declared]:
         """Ask DuckDB's own tables: no dialect for SQLAlchemy 2.1 can."""
-        tables: dict[str, Declared] = {}
-        for table, column, kind in self.fetch(_DUCK_COLUMNS, STARTING).rows:
+        tables, statements = dict[str, Declared](), packaged("triplewise.tools.sql", "duckdb.yaml")
+        for table, column, kind in self.fetch(statements["columns"], STARTING).rows:
             tables.setdefault(table, Declared()).columns[column] = kind
-        for table, own, target, theirs in self.fetch(_DUCK_KEYS, STARTING).rows:
+        for table, own, target, theirs in self.fetch(statements["keys"], STARTING).rows:
             if target:
                 tables[table].keys.append((tuple(own), target, tuple(theirs)))
             else:
@@ -300,8 +287,8 @@ def answerer(path: str) -> Callable[[_Request], Fetched | QueryError]:
         if is_table:
             name = Path(path).stem.replace('"', '""')
             opened.execute(f'CREATE TABLE "{name}" AS SELECT * FROM read_csv(?)', [path])
-        for setting, value in _DUCK_SETTINGS.items():
-            opened.execute(f"SET {setting} = {value}")
+        for setting in packaged("triplewise.tools.sql", "duckdb.yaml")["settings"]:
+            opened.execute(setting)
         return opened
 
     def answer(request: _Request) -> Fetched | QueryError:

@@ -52,8 +52,7 @@ class _Lineage:
             case exp.Column():
                 return self._is_column_read(node)
             case exp.Window():  # of a rank, which holds nothing, the order decides
-                held = list(node.this.iter_expressions())
-                return self._is_read(node.this) or not held
+                return self._is_read(node.this) or not any(node.this.iter_expressions())
             case exp.Subquery():
                 return all(map(self.all_read, _columns(node)))
             case exp.Case():

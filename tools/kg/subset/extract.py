@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import numbered_lines, write_json
+from triplewise.tools.core.files import numbered_lines, packaged, write_json
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.load import install, is_taken, scratch_folder
@@ -26,26 +26,7 @@ from triplewise.tools.kg.protocol import batches
 TRIPLES, LABELS, MANIFEST = "triples.nt.gz", "labels.nt.gz", "cut.json"
 ROWS = 100_000  # that are staged at once
 
-# What a cut computes. Terms are as in N-Triples, and blank nodes have become IRIs: nodes begin with `<`.
-_SEEDS = """SELECT s AS node FROM staged SEMI JOIN listed ON s = node
-UNION SELECT o AS node FROM staged SEMI JOIN listed ON o = node"""
-# The triples at the nodes of the frontier, by the node and the side that it is on.
-_TOUCHED = """SELECT s, p, o, s AS node, 'out' AS side
-FROM staged SEMI JOIN followed USING (p) SEMI JOIN frontier ON s = node
-UNION SELECT s, p, o, o AS node, 'in' AS side
-FROM staged SEMI JOIN followed USING (p) SEMI JOIN frontier ON o = node WHERE o LIKE '<%'"""
-# Nodes with more neighbours on one side than the limit (0 for none), but for seeds.
-_HUBS = """SELECT node, side FROM touched ANTI JOIN seeds USING (node) WHERE o LIKE '<%' AND {limit} > 0
-GROUP BY node, side HAVING COUNT(DISTINCT CASE side WHEN 'out' THEN o ELSE s END) > {limit}"""
-# The triples that a hop takes: all but those of hubs; their literals all the same.
-_TAKEN = """SELECT s, p, o FROM touched WHERE o NOT LIKE '<%'
-UNION SELECT s, p, o FROM touched ANTI JOIN hubs USING (node, side) WHERE o LIKE '<%'"""
 _COLUMNS = "UNNEST(?::VARCHAR[]) AS s, UNNEST(?::VARCHAR[]) AS p, UNNEST(?::VARCHAR[]) AS o"
-_NODES = "SELECT s AS node FROM {0} UNION SELECT o AS node FROM {0} WHERE o LIKE '<%'"
-# Labels, aliases and descriptions of all nodes and relations that were taken, and of the seeds.
-_NAMES = """WITH named AS ({nodes} UNION SELECT node FROM carriers UNION SELECT node FROM seeds)
-SELECT DISTINCT s, p, o FROM staged SEMI JOIN naming USING (p) SEMI JOIN named ON s = node
-WHERE {languages}"""
 _TAG = "regexp_extract(o, '\"@([a-z0-9-]+)$', 1)"  # the language tag of a literal, '' for none
 
 
@@ -230,6 +211,7 @@ def _extract(
     tables: _Tables, spec: SubsetSpec, profile: Profile, seeds: Sequence[IRI], tell: rdf.Progress
 ) -> dict[str, Any]:
     """Make the tables `triples` and `names` from `staged`, hop by hop; return what the report says of it."""
+    sql = packaged("triplewise.tools.kg.subset", "cut.yaml")
     texts = {*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates}
     counts = dict(tables.rows("SELECT p, COUNT(*) FROM staged GROUP BY p"))
     naming = {relation for relation in counts if relation[1:-1] in texts}
@@ -238,7 +220,7 @@ def _extract(
     tables.make_column("followed", "p", counts.keys() - naming - left_out)
     tell("finding the seeds", 0, None)
     tables.make_column("listed", "node", (iri.n3() for iri in seeds))
-    nodes, hops = tables.make("seeds", _SEEDS), list[Hop]()
+    nodes, hops = tables.make("seeds", sql["seeds"]), list[Hop]()
     there = {term for (term,) in tables.rows("SELECT node FROM seeds")}
     if not there:
         none = f"none of the {len(seeds):,} seeds is in the dump (the first: {seeds[0].value})"
@@ -248,14 +230,13 @@ def _extract(
     tables.make("triples", "SELECT s, p, o FROM staged LIMIT 0")
     for number in range(1, spec.hops + 1):
         tell(f"hop {number}: {nodes:,} nodes", 0, None)
-        tables.make("touched", _TOUCHED)
-        hubs = tables.make("hubs", _HUBS.format(limit=spec.hub_limit))
-        tables.make("taken", _TAKEN)
+        tables.make("touched", sql["touched"])
+        hubs = tables.make("hubs", sql["hubs"].format(limit=spec.hub_limit))
+        tables.make("taken", sql["taken"])
         new = tables.make("new", "SELECT * FROM taken EXCEPT SELECT * FROM triples")
         hops.append(Hop(number, nodes, new, hubs))
         tables.rows("INSERT INTO triples SELECT * FROM new")
-        reached = f"SELECT node FROM ({_NODES.format('taken')}) AS nodes ANTI JOIN seen USING (node)"
-        if not (nodes := tables.make("frontier", reached)):
+        if not (nodes := tables.make("frontier", sql["reached"])):
             break
         tables.rows("INSERT INTO seen SELECT * FROM frontier")
     tell("labels", 0, None)
@@ -264,7 +245,7 @@ def _extract(
     tags = ["", *(tag.lower() for tag in spec.languages)]
     languages = " OR ".join(f"{_TAG} = '{tag}' OR {_TAG} LIKE '{tag}-%'" for tag in tags)
     languages = f"({languages})" if tags[1:] else "true"
-    tables.make("names", _NAMES.format(nodes=_NODES.format("triples"), languages=languages))
+    tables.make("names", sql["names"].format(languages=languages))
     return {
         "hops": tuple(hops),
         "seeds": len(there),

@@ -99,13 +99,12 @@ def make_incomplete(
             ends = [_node_of(answer, kg, graph, literals) for answer in dict.fromkeys(answers)]
             reached = graph.between(topic, sorted(set(ends)), hops, draw)
             report.unreached += sum(node not in reached for node in ends)
-            paths.append([path for path in reached.values() if path])
+            paths.append(list(filter(None, reached.values())))
         # Lines 6 to 9: a share of the facts on any path, drawn at random.
         collected = sorted({fact for answers in paths for path in answers for fact in path})
         dropped = set(random.Random(seed).sample(collected, round(drop * len(collected))))
         tell("writing what stays", 0, None)
-        quads = ((quad, _fact(quad) in dropped) for quad in kg.quads())
-        kept = (quad for quad, is_dropped in quads if not is_dropped)
+        kept = (quad for quad in kg.quads() if _fact(quad) not in dropped)
         ox.serialize(kept, str(work / "rest.nq"), format=ox.RdfFormat.N_QUADS)
         report.kept = load_kg([work / "rest.nq"], work / "kg", profile=kg.profile, progress=progress).triples
         hit = [[not dropped.isdisjoint(path) for path in answers] for answers in paths]
@@ -115,10 +114,10 @@ def make_incomplete(
         report.seconds = time.perf_counter() - start
         lines = "".join(f"{s} {p} {o} .\n" for s, p, o in sorted(dropped))
         (work / "kg" / DROPPED).write_text(lines, encoding="utf-8")
-        about = {k: v for k, v in asdict(report).items() if k != "path"}
-        about |= {"drop": drop, "seed": seed, "hops": hops}
-        manifest = {**about, "source": Path(source).name, "questions_file": questions_file.name}
-        write_json(work / "kg" / MANIFEST, manifest, indent=2)
+        about = asdict(report) | {"drop": drop, "seed": seed, "hops": hops}
+        about |= {"source": Path(source).name, "questions_file": questions_file.name}
+        del about["path"]
+        write_json(work / "kg" / MANIFEST, about, indent=2)
         (work / "kg").rename(target)
     return report
 
