@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
+from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
 from triplewise.tools.kg.literals import NUMERIC
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.pyql import program as pyql
@@ -71,7 +71,7 @@ def _fitted(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Clause) -> Any:
 def _fitted_filter(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Filter) -> pyql.Filter:
     sides = (clause.left, clause.right)
     has_text = any(isinstance(s, Literal) and pyql.is_text(s) for s in sides)
-    matches, is_ordered = clause.operator in pyql.MATCHES, clause.operator in pyql.COMPARISONS[2:]
+    matches, is_ordered = clause.operator in pyql.MATCHES, clause.operator in pyql.ORDERED
     if any(isinstance(s, IRI) for s in sides) or (matches and not has_text):
         return clause
     values = sample(kg, clauses, clause.mentions)
@@ -84,10 +84,8 @@ def _fitted_filter(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Filter) -
         # A literal among entities whose names are their ids is the name of one.
         named = (read_iri(s.value, kg.profile) if isinstance(s, Literal) else None for s in sides)
         left, right = (iri or side for iri, side in zip(named, sides, strict=True))
-        clause, sides = replace(clause, left=left, right=right), (left, right)
-    if matches:
-        return clause
-    return replace(clause, kind=kind_of([*values, *(s for s in sides if isinstance(s, Literal))]))
+        clause = replace(clause, left=left, right=right)
+    return clause if matches else replace(clause, kind=kind_of([*values, clause.left, clause.right]))
 
 
 def _no_value(variable: Variable, why: str) -> ActionError:
@@ -116,38 +114,46 @@ def describe_values(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Filter) 
 
     Of nodes and texts those are named that come nearest to the other side.
     """
-    from rapidfuzz import process
-
-    described, short = {}, kg.profile.short
+    described = {}
     for variable in clause.mentions:
-        values = dict.fromkeys(sample(kg, clauses, (variable,), computed=True))
         other = clause.right if clause.left == variable else clause.left
         aim = other.value if isinstance(other, Literal) else ""
-        literals = [v for v in values if isinstance(v, Literal)]
-        traits = {_trait(v) for v in literals}
-        is_number = traits == {"number"} or kind_of(literals) == "number"
-        if is_number or (literals and traits <= _DATES):
-            held = {v.value for v in literals if not is_number or _NUMBER.fullmatch(v.value)}
-            ordered, kind = sorted(held, key=float if is_number else str), "numbers" if is_number else "dates"
-            text = f"{kind} from {ordered[0]} to {ordered[-1]}"
-            if len(ordered) <= NEAREST:
-                text = f"{kind}: {', '.join(ordered)}"
-            elif is_number and _NUMBER.fullmatch(aim):
-                near = sorted(ordered, key=lambda n: abs(float(n) - float(aim)))
-                text += f", nearest: {', '.join(near[:NEAREST])}"
-        elif values:
-            labels = kg.labels([v for v in values if isinstance(v, IRI)])
-            texts = {labels.get(v) or short(v): v for v in values}
-            near = [m[0] for m in process.extract(aim, list(texts), limit=NEAREST)] or list(texts)[:NEAREST]
-            shown = [f"{t} [{short(texts[t])}]" if isinstance(texts[t], IRI) else f'"{t}"' for t in near]
-            text = f"{'texts' if literals else 'nodes'} nearest to it: {', '.join(shown)}"
-        else:
-            continue
-        described[variable.n3()] = text
+        if values := list(dict.fromkeys(sample(kg, clauses, (variable,), computed=True))):
+            described[variable.n3()] = _value_range(values, aim) or _nearest_names(kg, values, aim)
     return described
 
 
-def kind_of(values: Iterable[Term]) -> pyql.Kind:
+def _value_range(values: Sequence[Term], aim: str) -> str:
+    """Return the range of numbers or dates, and the numbers nearest to `aim`; "" for other values."""
+    literals = [v for v in values if isinstance(v, Literal)]
+    traits = {_trait(v) for v in literals}
+    if traits == {"number"} or kind_of(literals) == "number":
+        kind, held = "numbers", sorted({v.value for v in literals if _NUMBER.fullmatch(v.value)}, key=float)
+    elif literals and traits <= _DATES:
+        kind, held = "dates", sorted({v.value for v in literals})
+    else:
+        return ""
+    if len(held) <= NEAREST:
+        return f"{kind}: {', '.join(held)}"
+    text = f"{kind} from {held[0]} to {held[-1]}"
+    if kind == "dates" or not _NUMBER.fullmatch(aim):
+        return text
+    return f"{text}, nearest: {', '.join(sorted(held, key=lambda n: abs(float(n) - float(aim)))[:NEAREST])}"
+
+
+def _nearest_names(kg: KnowledgeGraph, values: Sequence[Term], aim: str) -> str:
+    """Return the names of the nodes, or the texts, that are most like `aim`."""
+    from rapidfuzz import process
+
+    labels, short = kg.labels([v for v in values if isinstance(v, IRI)]), kg.profile.short
+    texts = {labels.get(v) or short(v): v for v in values}
+    near = [m[0] for m in process.extract(aim, list(texts), limit=NEAREST)] or list(texts)[:NEAREST]
+    shown = [f"{t} [{short(texts[t])}]" if isinstance(texts[t], IRI) else f'"{t}"' for t in near]
+    kind = "texts" if any(isinstance(v, Literal) for v in values) else "nodes"
+    return f"{kind} nearest to it: {', '.join(shown)}"
+
+
+def kind_of(values: Iterable[Node]) -> pyql.Kind:
     """Return how to compare values that are all to be compared with each other: as most of them are."""
     traits = [_trait(v) for v in values if isinstance(v, Literal)]
     dates = [t for t in traits if t in _DATES]

@@ -195,24 +195,19 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
     shown = {v: column[:limit] for v, column in columns.items()}
     rows = result.rows[:ROWS] if min(len(columns), len(result.rows)) > 1 and not context.published else ()
     named = terms.names(kg, (t for some in (*shown.values(), *rows) for t in some))
-    values = {v: [named[t] for t in column] for v, column in shown.items()}
-    ids = {v: terms.short_ids(kg, column) for v, column in shown.items()}
-    sentences = []
+    values, ids, sentences = dict[str, list[str]](), dict[str, list[str]](), list[str]()
     for v, column in columns.items():
+        values[v], ids[v] = [named[t] for t in shown[v]], terms.short_ids(kg, shown[v])
         count = f"{len(column)} {'or more' if is_sample else 'in all'}"
         more = len(column) > limit and (context.published or count)
-        # A name that several nodes share stands with the id of each.
-        pairs, shared = zip(values[v], ids[v], strict=True), Counter(values[v])
-        shared[terms.UNNAMED] = 1
-        texts = [f"{n} [{id}]" if shared[n] > 1 and n != id else n for n, id in pairs]
-        sentences.append(f"The value of variable ?{v} is {terms.list_values(texts, more)}.")
+        listed = terms.list_values(_unambiguous(values[v], ids[v]), more)
+        sentences.append(f"The value of variable ?{v} is {listed}.")
     if is_sample and not context.published:
         sentences.append(f"(Seen in the first {len(result.rows)} solutions only: there are more.)")
     if rows:
-        heading = " | ".join(f"?{v}" for v in columns)
-        lines = [" | ".join(named[t] if t is not None else "-" for t in row) for row in rows]
-        more_rows = ["..."] if len(rows) < len(result.rows) else []
-        sentences.append(f"Solutions ({heading}): {'; '.join([*lines, *more_rows])}.")
+        lines = [" | ".join("-" if t is None else named[t] for t in row) for row in rows]
+        lines += ["..."] * (len(rows) < len(result.rows))
+        sentences.append(f"Solutions (?{' | ?'.join(columns)}): {'; '.join(lines)}.")
     return Feedback(
         outcome=result.outcome,
         message=result.message,
@@ -221,6 +216,12 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
         ids=ids,
         detail=_result_facts(context, program, columns, named),
     )
+
+
+def _unambiguous(names: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """Return names; one that several nodes share stands with the id of each."""
+    shared = {**Counter(names), terms.UNNAMED: 1}
+    return [f"{n} [{id}]" if shared[n] > 1 and n != id else n for n, id in zip(names, ids, strict=True)]
 
 
 @action("take(1)")
@@ -390,7 +391,6 @@ def script(program: PyQL, profile: Profile) -> tuple[Call, ...]:
     """
     kinds = Filter | Extreme | Aggregate
     bare = tuple(replace(c, kind="") if isinstance(c, kinds) else c for c in program.clauses)
-    lines = replace(program, clauses=bare).text(profile).splitlines()
-    parts = (line.partition("(") for line in lines)
+    parts = (line.partition("(") for line in replace(program, clauses=bare).text(profile).splitlines())
     calls = [Call(name, tuple(scan_arguments(rest)[0])) for name, _, rest in parts if name != "ask"]
     return (*([Call("ask")] if program.boolean else []), *calls, Call("execute"))

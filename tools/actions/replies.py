@@ -49,20 +49,20 @@ def parse_reply(text: str, legal: Collection[str] = (), most: int = 1) -> tuple[
     thoughts = [part for part in parts if part.kind == "thought"]
     actions = [part.text for part in parts if part.kind == "action" and part.text]
     of_first = (part.text for part in thoughts if most > 1 or part.number == thoughts[0].number)
-    thought = " ".join(of_first).strip() or " ".join(m.strip() for m in _THINKING.findall(text))
+    thought = " ".join(of_first).strip() or " ".join(map(str.strip, _THINKING.findall(text)))
     if most == 1:
         actions = list(dict.fromkeys(actions))
         if len(actions) < 2 and len({part.number for part in thoughts}) > 1:
             about = {"thought": thought, "written": "; ".join(actions)}
             raise ActionError("several_thoughts", "several thoughts in one reply, one is due", **about)
     calls = [call for action in actions for call in _calls(action, legal)]
-    texts = [call.text() for call in calls]
     if not calls:
         about = {"thought": thought, "written": "; ".join(actions)}
         raise ActionError("no_action", "the reply has no action: write Action: name(argument, ...)", **about)
     if most == 1 and max(len(calls), len(actions)) > 1:
-        message = f"{len(calls)} actions in one reply, exactly one is due: {'; '.join(texts)}"
-        raise ActionError("several_actions", message, thought=thought, written="; ".join(texts))
+        written = "; ".join(call.text() for call in calls)
+        message = f"{len(calls)} actions in one reply, exactly one is due: {written}"
+        raise ActionError("several_actions", message, thought=thought, written=written)
     return thought, calls[:most]
 
 

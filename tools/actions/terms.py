@@ -202,7 +202,7 @@ class Resolver(pyql.Reader):
         """The id that a form stands for, None if it is one itself or means nothing known."""
         memory, bare = self.memory, form.strip("'\"")
         ids = set(memory.linked) | set(memory.seen)
-        if form in ids or (form != bare and bare in memory.seen and self._is_text(bare)):
+        if form in ids or (form != bare and self._is_text(bare)):
             return None
         noted = _WITH_NOTE.fullmatch(bare)
         for candidate in (bare, *(noted.groups() if noted else ())):
@@ -218,14 +218,14 @@ class Resolver(pyql.Reader):
         if pyql.bare_datatype(form) is not None or pyql.read_iri(form, self.profile) is not None:
             return None
         seen = {i: iri for i in memory.seen if (iri := pyql.read_iri(i, self.profile)) is not None}
-        labels = self.context.kg.labels(seen.values()) if seen else {}
+        labels = self.context.kg.labels(seen.values())
         named = [i for i, iri in seen.items() if labels.get(iri, "").casefold() == same]
         return named[0] if len(named) == 1 else None
 
     def _is_text(self, value: str) -> bool:
-        """Whether a value that was shown is a text, though it could be an id too: no node of the graph."""
+        """Whether a value was shown that is a text, though it could be an id too: no node of the graph."""
         node = pyql.read_iri(value, self.profile)
-        if value in self.memory.linked or node is None:
+        if value not in self.memory.seen or value in self.memory.linked or node is None:
             return False
         with suppress(QueryFailedError):
             around = self.context.kg.relations(node)

@@ -55,25 +55,25 @@ def _facts(database: RelationalDatabase, base: str) -> Iterator[ox.Quad]:
     schema = database.schema
     primary = {t.name: t.primary or tuple(c.name for c in t.columns) for t in schema.tables}
     label, is_a = ox.NamedNode(RDFS + "label"), ox.NamedNode(RDF + "type")
-    for name in (table.name for table in schema.tables):
+    for name, own in primary.items():
         result = database.select(database.query_of(name))
         if not result.outcome.ok:
             raise KGUnavailableError(f"table {name} cannot be read as a graph: {result.message}")
         if result.outcome is Outcome.TRUNCATED:
             fix = "ask the database alone (--db without --kg), or make a smaller one of what is needed"
             raise ConfigurationError(f"table {name} has over {ROWS:,} rows, too many with graphs: {fix}")
-        joins = [(*pair, key.target) for key in schema.keys if key.source == name for pair in key.pairs]
-        targets = {own: target for own, their, target in joins if primary[target] == (their,)}
+        keys = [key for key in schema.keys if key.source == name]
+        targets = {c: key.target for key in keys for c, their in key.pairs if primary[key.target] == (their,)}
         yield ox.Quad(iri(name), label, ox.Literal(split_words(name)))
         for column in result.columns:
             words = re.sub(r" ?\bid$", "", split_words(column)) if column in targets else split_words(column)
             yield ox.Quad(iri(name, column), label, ox.Literal(words or split_words(targets[column])))
         for row in result.rows:
             cells = dict(zip(result.columns, row, strict=True))
-            node = iri(name, *(cells[column] for column in primary[name]))
+            node = iri(name, *map(cells.get, own))
             yield ox.Quad(node, is_a, iri(name))
             for column, value in cells.items():
-                if value is not None and (column,) != primary[name]:
+                if value is not None and (column,) != own:
                     end = iri(targets[column], value) if column in targets else _literal(value)
                     yield ox.Quad(node, iri(name, column), end)
 

@@ -168,20 +168,20 @@ class FederatedKG(KnowledgeGraph):
                 pieces += sparql[end : token.start], self._ids.get(IRI(iri), IRI(iri)).n3()
             end = token.start + len(token.text)
         text = "".join([*pieces, sparql[end:]])
-        return _groups(text, tokenize(text), 0)[0]
+        return _groups(text, tokenize(text))[0]
 
     def _steps(self, subject: str, path: str, end: str, run: _Run) -> list[str]:
         """A triple for each step of a path whose relations several members hold.
 
         Raises `Refused` where it repeats steps of several members.
         """
-        signs = [token for token in tokenize(path) if token.kind == "mark"]
         by_relation = (self._holders(f"?s__ {r} ?o__", "", run.foreign) for r in RELATION.findall(path))
-        if "/" not in [s.text for s in signs] or ("!" not in path and len(set(chain(*by_relation))) < 2):
+        if "/" not in RELATION.sub("", path) or ("!" not in path and len(set(chain(*by_relation))) < 2):
             return [f"{subject} {path} {end}"]
-        outer = [s.text for s in signs if not s.depth]
+        signs = [token for token in tokenize(path) if token.kind == "mark" and not token.depth]
+        outer = [s.text for s in signs]
         if "|" not in outer and "/" in outer:
-            slashes = [s.start for s in signs if s.text == "/" and not s.depth]
+            slashes = [s.start for s in signs if s.text == "/"]
             steps = [path[a + 1 : b].strip() for a, b in pairwise([-1, *slashes, len(path)])]
             ends = zip(pairwise([subject, *(next(run.between) for _ in slashes), end]), steps, strict=True)
             return [triple for (a, b), step in ends for triple in self._steps(a, step, b, run)]
@@ -198,7 +198,7 @@ class FederatedKG(KnowledgeGraph):
         held: tuple[str, ...] | None = memory.get(triple)
         if held is not None:
             return held
-        path, local = parts[2] if parts else "", self.members[LOCAL]
+        path = parts[2] if parts else ""
         relations = [f"?s__ {relation} ?o__" for relation in RELATION.findall(path)]
         if path and relations != [f"?s__ {path} ?o__"]:
             names = {name for relation in relations for name in self.holders(relation, foreign)}
@@ -206,16 +206,19 @@ class FederatedKG(KnowledgeGraph):
         else:
             is_narrower = relations and triple != relations[0]
             held = self.holders(relations[0], foreign) if is_narrower else self.sources
-            if len(held) > 1:
-                graphs = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}"
-                asked, ask = {LOCAL, *held}.intersection(self.members), f"ASK {{ {triple} }}"
-                hits = self._each(asked, lambda kg: kg.query(graphs if kg is local else ask, foreign=foreign))
-                names = {name for name, result in hits.items() if name and result.boolean}
-                names |= {row[0].value.removeprefix(SOURCE) for row in hits[LOCAL].rows if row[0] is not None}
-                held = tuple(name for name in held if name in names)
+            held = self._holding(triple, held, foreign) if len(held) > 1 else held
         if not self.silent:
             memory[triple] = held
         return held
+
+    def _holding(self, triple: str, sources: Sequence[str], foreign: bool) -> tuple[str, ...]:
+        """Which of some sources hold facts of a triple pattern, by a query to each."""
+        graphs, ask = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}", f"ASK {{ {triple} }}"
+        asked, local = {LOCAL, *sources}.intersection(self.members), self.members[LOCAL]
+        hits = self._each(asked, lambda kg: kg.query(graphs if kg is local else ask, foreign=foreign))
+        names = {name for name, result in hits.items() if name and result.boolean}
+        names |= {graph.value.removeprefix(SOURCE) for graph in hits[LOCAL].column("g__")}
+        return tuple(name for name in sources if name in names)
 
     def _holders(self, triple: str, source: str, foreign: bool) -> tuple[str, ...]:
         """The members that hold facts of a pattern, which may be restricted to one source."""
@@ -239,14 +242,17 @@ class FederatedKG(KnowledgeGraph):
         while there:
             part = min(there, key=lambda part: _expected(part.triples.values(), known))
             there.remove(part)
-            first, *others = sorted(part.triples)
-            text = " ".join(f"{part.triples[place]} ." for place in (first, *others))
-            learnt = known if len(part.held) == 1 else dict(known)
-            sides = [text if n == LOCAL else self._rows_of(n, text, learnt, run) for n in part.held]
-            filled[first] = " UNION ".join(f"{{ {side} }}" for side in sides) or "FILTER(false)"
-            for place in others:
+            for place in part.triples:
                 filled[place] = ""
+            filled[min(part.triples)] = self._alternatives(part, known, run)
         return " ".join(i if isinstance(i, str) else self._group(*i, known, source, run) for i in filled)
+
+    def _alternatives(self, part: _Part, known: Known, run: _Run) -> str:
+        """What each member holds of some triples, an endpoint's as VALUES; `known` learns from a lone one."""
+        text = " ".join(f"{triple} ." for _, triple in sorted(part.triples.items()))
+        learnt = known if len(part.held) == 1 else dict(known)
+        sides = [text if n == LOCAL else self._rows_of(n, text, learnt, run) for n in part.held]
+        return " UNION ".join(f"{{ {side} }}" for side in sides) or "FILTER(false)"
 
     def _group(self, head: str, items: Items, known: Known, source: str, run: _Run) -> str:
         """A group in another one, with what is before it."""
@@ -299,7 +305,7 @@ class FederatedKG(KnowledgeGraph):
             if not result.outcome.ok:
                 self.silent[name] = result.message
                 result.check()
-        if results and not names:
+        if not names:
             return "" if results[0].boolean else "FILTER(false)"
         rows = tuple(dict.fromkeys(row for result in results for row in result.rows))
         if any(term is not None and term.value.startswith("_:") for row in rows for term in row):
@@ -356,11 +362,13 @@ class _Names:
         return ask
 
 
-def _groups(text: str, tokens: Sequence[Token], i: int) -> tuple[Items, int]:
-    """The items of a group from a token on, and where it ends."""
-    items, start, subject, depth = list[Any](), i, "", tokens[i].depth if i < len(tokens) else 0
+def _groups(text: str, tokens: Sequence[Token], i: int = 0, depth: int = 0) -> tuple[Items, int]:
+    """The items of a group from a token on, of that depth, and where it ends."""
+    items, start, subject = list[Any](), i, ""
 
     def text_until(end: int) -> list[Any]:
+        for mark in [t.text for t in tokens[start:end] if t.depth == depth and t.text in ",["]:
+            raise Refused(f"{mark} is refused over several sources: write each triple by itself.")
         stop = tokens[end].start if end < len(tokens) else len(text)
         return [subject + text[tokens[start].start : stop].strip()] if start < min(end, len(tokens)) else []
 
@@ -373,17 +381,14 @@ def _groups(text: str, tokens: Sequence[Token], i: int) -> tuple[Items, int]:
             before = text_until(i)
             if before and first not in (*_STARTS, *_HEADS):  # a triple without its dot
                 items, before = items + before, []
-            sub, i = _groups(text, tokens, i + 1)
+            sub, i = _groups(text, tokens, i + 1, depth + 1)
             items, start, subject = [*items, (before[0] if before else "", sub)], i + 1, ""
         elif is_here and (token.text in ".;" or (token.text == ")" and first in ("FILTER", "BIND"))):
             items += text_until(i + (token.text == ")"))
-            is_list = token.text == ";"
-            subject = (subject or f"{tokens[start].text} ") if is_list else ""
+            subject = (subject or f"{tokens[start].text} ") if token.text == ";" else ""
             start = i + 1
         elif is_here and token.keyword in _STARTS and i > start:
             items, start, subject = items + text_until(i), i, ""
-        elif is_here and token.text in ",[":
-            raise Refused(f"{token.text} is refused over several sources: write each triple by itself.")
         i += 1
     return items + text_until(i), i
 

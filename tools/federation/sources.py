@@ -91,17 +91,25 @@ def open_sources(text: str, *, profile: Any = None, **settings: Any) -> Knowledg
     return kg.session(**limits) if limits else kg
 
 
-def _united(profiles: Mapping[str, Profile]) -> Profile:
-    """What all graphs have. Ids begin with a prefix: that of a packaged profile, else the source's name."""
-    generic, every = load_profile("generic"), list(profiles.values())
-    prefixes, linkable, nameless = generic.prefixes | {"bridge": BRIDGE}, list[str](), list[str]()
+def _prefixes(profiles: Mapping[str, Profile], generic: Profile) -> dict[str, str]:
+    """The prefixes of all ids: that of a packaged profile, else the source's name."""
+    prefixes = generic.prefixes | {"bridge": BRIDGE}
     for name, profile in profiles.items():
         declared = {space: prefix for prefix, space in profile.prefixes.items()}
-        bare = dict.fromkeys((*profile.entity_namespaces, *profile.relation_namespaces))
-        for space in (s for s in {**bare, **declared} if s not in prefixes.values()):
+        bare = (*profile.entity_namespaces, *profile.relation_namespaces)
+        for space in (s for s in dict.fromkeys((*bare, *declared)) if s not in prefixes.values()):
             own = declared.get(space) if space not in bare or profile.name != generic.name else None
             wishes = (f"{own or name}{n or ''}" for n in chain([0], count(2)))
             prefixes[next(wish for wish in wishes if wish not in prefixes)] = space
+    return prefixes
+
+
+def _united(profiles: Mapping[str, Profile]) -> Profile:
+    """What all graphs have."""
+    generic, every = load_profile("generic"), list(profiles.values())
+    linkable, nameless = list[str](), list[str]()
+    for profile in every:
+        bare = dict.fromkeys((*profile.entity_namespaces, *profile.relation_namespaces))
         spaces = f"^(?:{'|'.join(map(re.escape, bare))})"
         if profile.linkable_pattern:  # of nodes elsewhere it says nothing
             linkable += [profile.linkable_pattern, f"^(?!{spaces[1:]})"]
@@ -124,7 +132,7 @@ def _united(profiles: Mapping[str, Profile]) -> Profile:
         "linkable_pattern": "|".join(linkable),
         "unlabelled_is_mediator": bool(nameless),
         "unlabelled_pattern": "|".join(nameless),
-        "prefixes": prefixes,
+        "prefixes": _prefixes(profiles, generic),
     }
     return replace(generic, language=every[0].language, **united)
 

@@ -28,7 +28,8 @@ Kind = OneOf["", "number", "date", "text", "name"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Function = OneOf["count", "sum", "average"]
 _FUNCTIONS: tuple[Function, ...] = get_args(Function)
-COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
+ORDERED = ("<", ">", "<=", ">=")
+COMPARISONS = ("=", "!=", *ORDERED)
 MATCHES = {"contains": "CONTAINS", "starts_with": "STRSTARTS", "ends_with": "STRENDS"}
 OPERATORS = (*COMPARISONS, *MATCHES)
 TEMPORAL = frozenset(XSD + name for name in ("date", "dateTime", "gYear", "gYearMonth"))
@@ -268,7 +269,7 @@ class PyQL:
         if (named := _named_nodes(branches)) and named.variable not in self.variables:
             return self._with(named)
         twice = _named_twice(branches)
-        patterns = dict.fromkeys(self._pattern(a, set(), self.variables, twice) for a in branches)
+        patterns = dict.fromkeys(_checked_pattern(a, set(), self.variables, twice) for a in branches)
         if len(patterns) < 2:
             _refuse("bad_pattern", "add_union needs two different alternatives or more")
         return self._with(Union(tuple(patterns)))
@@ -276,10 +277,10 @@ class PyQL:
     def add_not(self, pattern: Iterable[PatternItem]) -> PyQL:
         """Drop the solutions for which a pattern holds."""
         self._need_fact("add_not")
-        clause = Not(self._pattern(pattern, set(self.variables)))
+        clause = Not(_checked_pattern(pattern, set(self.variables)))
         if clause.is_closed:
             # Nothing outside is visible where superlatives and alternatives are computed.
-            clause = Not(self._pattern(clause.pattern, set()))
+            clause = Not(_checked_pattern(clause.pattern, set()))
         if not set(clause.mentions) & set(self.variables):
             self._refuse("bad_pattern", "add_not must name a variable that a fact has bound")
         return self._with(clause)
@@ -387,53 +388,6 @@ class PyQL:
             self._refuse("count_output_not_variable", f"{form} is not a new variable", given=form)
         return node
 
-    def _pattern(
-        self,
-        items: Iterable[PatternItem],
-        bound: set[Variable],
-        outside: Sequence[Variable] = (),
-        named_twice: Collection[Variable] = (),
-    ) -> Pattern:
-        """A pattern whose filters compare what it binds, what is `bound` where it stands, or `outside`.
-
-        An equation binds a new variable that another item or alternative names too.
-        """
-        items, pattern = tuple(items), list[PatternItem]()
-        named_twice = {*named_twice, *_named_twice([(item,) for item in items])}
-        for item in items:
-            compared: Iterable[Variable] = ()
-            visible, where = {*bound, *outside}, ": put its triple before the filter"
-            match item:
-                case Fact(subject, relation, object):
-                    item = checked_fact(subject, relation, object)
-                case Filter(left, operator, right, kind):
-                    item = _checked_filter(left, operator, right, kind)
-                    compared = item.mentions
-                case Extreme(variable):
-                    compared, visible, where = (variable,), bound, " before its superlative"
-                case Aggregate(of, _, per, function):
-                    if function != "count" or per is None:
-                        _refuse("bad_pattern", "a pattern counts for each of something")
-                    compared, visible, where = (of, per), bound, " before its count"
-                case Union(alternatives):
-                    twice = _named_twice(alternatives)
-                    item = _named_nodes(alternatives) or Union(
-                        tuple(self._pattern(a, set(), (), twice) for a in alternatives)
-                    )
-            equation = _named_nodes([(item,)]) if isinstance(item, Filter) else None
-            if equation and equation.variable in named_twice and equation.variable not in visible:
-                item, compared = equation, ()
-            elif isinstance(item, AnyOf) and len(item.nodes) == 1 and item.variable in visible:
-                item = Filter(item.variable, "=", item.nodes[0])
-            for name in [v.n3() for v in compared if v not in visible]:
-                message, existing = f"{name} is not bound in this pattern{where}", [v.n3() for v in visible]
-                _refuse("unknown_variable", message, given=name, existing=sorted(existing))
-            bound |= set(item.binds)
-            pattern.append(item)
-        if not (any(isinstance(i, Fact | Typed | AnyOf | Union) for i in pattern) or (outside and pattern)):
-            _refuse("bad_pattern", "a pattern needs at least one triple (subject, relation, object)")
-        return tuple(dict.fromkeys(pattern))
-
 
 def _roles(clauses: Iterable[Clause]) -> tuple[set[Variable], set[Variable]]:
     """The variables that clauses use as entities, and those they use as numbers, dates or text."""
@@ -447,7 +401,7 @@ def _roles(clauses: Iterable[Clause]) -> tuple[set[Variable], set[Variable]]:
             case Filter(left, operator, right):
                 # Text may be the name of an entity.
                 measured = any(isinstance(s, Literal) and not is_text(s) for s in (left, right))
-                if operator in COMPARISONS[2:] or measured:
+                if operator in ORDERED or measured:
                     values.update(clause.mentions)
             case Union() | Not():
                 for pattern in _patterns(clause):
@@ -492,8 +446,7 @@ def checked_fact(subject: Node, relation: Node, object: Node) -> Fact:
     if isinstance(subject, Literal):
         _refuse("bad_subject", f"the literal {subject.n3()} cannot be a subject", given=subject.n3())
     if subject == object:
-        message = f"subject and object are both {subject.n3()}"
-        _refuse("subject_equals_object", message, given=subject.n3())
+        _refuse("subject_equals_object", f"subject and object are both {subject.n3()}", given=subject.n3())
     if not isinstance(relation, IRI):
         _refuse("bad_relation", f"{relation.n3()} is not the id of a relation", given=relation.n3())
     return Fact(subject, relation, object)
@@ -505,18 +458,76 @@ def _checked_filter(left: Node, operator: str, right: Node, kind: Kind) -> Filte
         _refuse("bad_operator", message, given=operator, legal=list(OPERATORS))
     if operator in MATCHES:
         left, right = (text(s.value) if isinstance(s, Literal) else s for s in (left, right))
-    is_name = any(isinstance(s, Literal) for s in (left, right)) and operator not in COMPARISONS[2:]
+    is_name = any(isinstance(s, Literal) for s in (left, right)) and operator not in ORDERED
     clause = Filter(left, operator, right, kind if is_name or kind != "name" else "")
     if not clause.mentions or left == right:
         _refuse("bad_comparison", f"{left.n3()} {operator} {right.n3()} compares no variable with anything")
     if operator in MATCHES and isinstance(right, IRI):
         _refuse("bad_comparison", f"{operator} needs text, not the entity {right.n3()}")
-    if operator in COMPARISONS[2:] and any(isinstance(side, IRI) for side in (left, right)):
+    if operator in ORDERED and any(isinstance(side, IRI) for side in (left, right)):
         _refuse("bad_comparison", f"entities can only be compared with = and !=, not {operator}")
     for side in (left, right):
         if isinstance(side, Literal) and side.datatype in TEMPORAL:
             check_date(side.value)
     return clause
+
+
+def _checked_pattern(
+    items: Iterable[PatternItem],
+    bound: set[Variable],
+    outside: Collection[Variable] = (),
+    named_twice: Collection[Variable] = (),
+) -> Pattern:
+    """A pattern whose filters compare what it binds, what is `bound` where it stands, or `outside`.
+
+    An equation binds a new variable that another item or alternative names too.
+    """
+    items, pattern = tuple(items), list[PatternItem]()
+    named_twice = {*named_twice, *_named_twice([(item,) for item in items])}
+    for item in map(_checked_item, items):
+        visible = {*bound, *outside}
+        equation = _named_nodes([(item,)]) if isinstance(item, Filter) else None
+        if equation and equation.variable in named_twice and equation.variable not in visible:
+            item = equation
+        elif isinstance(item, AnyOf) and len(item.nodes) == 1 and item.variable in visible:
+            item = Filter(item.variable, "=", item.nodes[0])
+        _check_bound(item, bound, visible)
+        bound |= set(item.binds)
+        pattern.append(item)
+    if not (any(isinstance(i, Fact | Typed | AnyOf | Union) for i in pattern) or (outside and pattern)):
+        _refuse("bad_pattern", "a pattern needs at least one triple (subject, relation, object)")
+    return tuple(dict.fromkeys(pattern))
+
+
+def _checked_item(item: PatternItem) -> PatternItem:
+    match item:
+        case Fact(subject, relation, object):
+            return checked_fact(subject, relation, object)
+        case Filter(left, operator, right, kind):
+            return _checked_filter(left, operator, right, kind)
+        case Aggregate(per=per, function=function) if function != "count" or per is None:
+            _refuse("bad_pattern", "a pattern counts for each of something")
+        case Union(alternatives):
+            twice = _named_twice(alternatives)
+            patterns = (_checked_pattern(a, set(), (), twice) for a in alternatives)
+            return _named_nodes(alternatives) or Union(tuple(patterns))
+    return item
+
+
+def _check_bound(item: PatternItem, bound: set[Variable], visible: set[Variable]) -> None:
+    """Raise `ActionError` if a variable that an item of a pattern compares or counts is not bound there."""
+    match item:
+        case Filter():
+            compared, where = item.mentions, ": put its triple before the filter"
+        case Extreme(variable):
+            compared, visible, where = (variable,), bound, " before its superlative"
+        case Aggregate(of, _, Variable() as per):
+            compared, visible, where = (of, per), bound, " before its count"
+        case _:
+            return
+    for name in [v.n3() for v in compared if v not in visible]:
+        message, existing = f"{name} is not bound in this pattern{where}", sorted(v.n3() for v in visible)
+        _refuse("unknown_variable", message, given=name, existing=existing)
 
 
 def all_facts(clauses: Iterable[Clause]) -> Iterator[Fact]:

@@ -277,8 +277,7 @@ def _connected(blocks: list[Block], roots: set[Variable]) -> tuple[list[Block], 
     reached: set[Variable] = set(roots)
     while grown := {v for b in blocks if b.links & reached for v in b.links} - reached:
         reached |= grown
-    inside = [b for b in blocks if b.links & reached]
-    return inside, [b for b in blocks if not b.links & reached]
+    return [b for b in blocks if b.links & reached], [b for b in blocks if not b.links & reached]
 
 
 def _closed(blocks: list[Block], clause: pyql.Clause, rest: Sequence[pyql.Clause]) -> list[Block]:

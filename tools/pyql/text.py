@@ -349,10 +349,7 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
         case "add_filter", [left, operator, right, *kind]:
             return program.add_filter(*reader.comparison(left, operator, right, kind))
         case "add_aggregate", [function, variable, *rest]:
-            kinds = [a for a in rest if a and not a.startswith("?")]
-            named = (read_variable(a) if a else None for a in rest if a.startswith("?") or not a)
-            given, each, *_ = [*named, None, None]
-            return program.add_aggregate(function.lower(), read_variable(variable), given, each, _kind(kinds))
+            return program.add_aggregate(function.lower(), read_variable(variable), *_output_and_group(rest))
         case "add_max" | "add_min", [variable, *kind]:
             best = read_variable(variable, "max_not_variable")
             return program.add_extreme(best, name == "add_max", _kind(kind))
@@ -390,6 +387,13 @@ def _kind(arguments: list[str]) -> pyql.Kind:
 
 def _read_output(form: str) -> Variable:
     return read_variable(form, "count_output_not_variable")
+
+
+def _output_and_group(arguments: list[str]) -> tuple[Variable | None, Variable | None, pyql.Kind]:
+    """The new variable, the one that values are grouped by ("" or nothing for none), and the kind."""
+    kind = [a for a in arguments if a and not a.startswith("?")]
+    output, per, *_ = [*(read_variable(a) if a else None for a in arguments if a not in kind), None, None]
+    return output, per, _kind(kind)
 
 
 def _bad_pattern(form: str) -> ActionError:

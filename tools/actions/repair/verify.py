@@ -233,7 +233,7 @@ class _FailedStep:
         have something to do with what was meant, or join two nodes that are known.
         """
         failed = self.fact[1] if self.fact else ""
-        relations = list(dict.fromkeys(fix.relation for fix in fixes if fix.relation))
+        relations = list(filter(None, dict.fromkeys(fix.relation for fix in fixes)))
         names = {r: r for r in (*relations, failed)}
         with suppress(SpentError, QueryFailedError):
             names |= {r: text.label for r, text in relation_texts(self.kg, filter(None, names)).items()}
