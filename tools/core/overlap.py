@@ -124,8 +124,8 @@ def read_value(value: Any, compare: Compare = "ids", names: Names | None = None)
             key = f"number {number!r}"
         elif date:
             key = f"date {date!r}"
-    given = {key, name, *(f"date {date[:i]!r}" for i in range(1, len(date) + 1))}
-    wanted = {key, name, f"known: {name}", *([f"date {date!r}"] if date else [])}
+    dates = [f"date {date[:i]!r}" for i in range(1, len(date) + 1)]
+    given, wanted = {key, name, *dates}, {key, name, f"known: {name}", *dates[-1:]}
     if number is not None:
         is_whole, cell = isinstance(number, int), 0
         if number:  # numbers within the tolerance are in cells next to each other
@@ -152,8 +152,8 @@ def read_date(text: str) -> tuple[str, ...]:
         days = [part for part in (match["month"], match["day"]) if part and part != "00"]
         clock = match["time"] or ""
         hours, second = clock[:5], clock[6:].removeprefix("00")
-        times = [hours, *([second] if second else [])] if hours.strip("0:") or second else []
-        return (str(int(match["year"])), *days, *times)
+        times = [hours, second] if hours.strip("0:") or second else []
+        return (str(int(match["year"])), *days, *filter(None, times))
     # An English date: "1 May 1980", "May 1st, 1980", "May 1980".
     if (match := _WORDED.fullmatch(text)) and not (match["day"] and match["second"]):
         month, day = _MONTHS.get(match["month"].lower()), match["day"] or match["second"]

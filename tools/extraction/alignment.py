@@ -145,8 +145,7 @@ class _Aligner:
         if bare := [n for n in nodes if not self._features[n.node]]:
             return _Term(bare[0].node, bare[0].fit)
         # A name that the KG does not know is a new node, if it is written as one.
-        is_name = any(c.isalnum() and not c.islower() for c in name)
-        return _Term(mint(name), NEW, name) if is_name else None
+        return _Term(mint(name), NEW, name) if any(c.isalnum() and not c.islower() for c in name) else None
 
     def _ends(self, relation: IRI) -> tuple[_End, _End]:
         """What subjects and objects of a relation are like: one query for them, a few for all their nodes."""
@@ -163,8 +162,7 @@ class _Aligner:
     def _end(self, nodes: Sequence[Term | None]) -> _End:
         features = Counter(f for n in nodes if isinstance(n, IRI) for f in self._features[n])
         datatypes = Counter(n.datatype for n in nodes if isinstance(n, Literal))
-        shares = ({k: n / len(nodes) for k, n in counts.items()} for counts in (features, datatypes))
-        return _End(*shares)
+        return _End(*({k: n / len(nodes) for k, n in counts.items()} for counts in (features, datatypes)))
 
     def _describe(self, nodes: Iterable[Term | None]) -> None:
         """Measure the features of nodes not met before: their relations and classes."""

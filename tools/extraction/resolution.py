@@ -59,10 +59,9 @@ def without_article(name: str) -> str:
 
 def resolve(kg: KnowledgeGraph, texts: Iterable[str]) -> dict[str, tuple[NamedNode, ...]]:
     """The nodes each text may mean: by id, by label or alias in full, else by a near name; best first."""
-    distinct = list(dict.fromkeys(t.strip() for t in texts if t.strip()))
-    expanded = {t: kg.profile.expand(t) for t in distinct}
-    ids = {t: iri for t, iri in expanded.items() if iri is not None and is_well_formed(iri)}
-    labels, index, names = kg.labels(ids.values()) if ids else {}, kg.index, kg.names
+    distinct = list(filter(None, dict.fromkeys(map(str.strip, texts))))
+    ids = {t: iri for t in distinct if (iri := kg.profile.expand(t)) is not None and is_well_formed(iri)}
+    labels, index, names = kg.labels(ids.values()), kg.index, kg.names
     nodes: dict[str, tuple[NamedNode, ...]] = {}
     for text in distinct:
         iri = ids.get(text)

@@ -67,7 +67,7 @@ def supported_triples(
         return [], [f"{why}: {reply.strip()[:120]!r}"]
     relation = kg.profile.short(request.relation)
     text = relation_texts(kg, [relation])[relation]
-    called = [t for t in (relation, text.label, text.inverse, *text.aliases) if t]
+    called = list(filter(None, (relation, text.label, text.inverse, *text.aliases)))
     own_id = None if request.entity is None else kg.profile.short(request.entity)
     forms = (form for n in (request.name, *request.aliases) for form in (normalise(n), without_article(n)))
     names = {*forms} - {""}

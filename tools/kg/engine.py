@@ -118,8 +118,7 @@ class ReadQuery:
         """Where in the tokens the outermost group pattern opens and closes (the end if it does not)."""
         end = len(self.tokens)
         opens = next((i for i, t in enumerate(self.tokens) if t.text == "{" and t.depth == 0), end)
-        closes = next((i for i, t in enumerate(self.tokens) if t.text == "}" and t.depth == 0), end)
-        return opens, closes
+        return opens, next((i for i, t in enumerate(self.tokens) if t.text == "}" and t.depth == 0), end)
 
     def _modifier(self, keyword: str) -> Token | None:
         behind = self.tokens[self._group[1] + 1 :]

@@ -132,8 +132,7 @@ class LabelIndex:
 
     def exact(self, *texts: str) -> tuple[Entry, ...]:
         """Return entries of which a name is a text, but for case, accents and signs; labels first."""
-        entries = self._exact((normalise(text), text) for text in texts)
-        return _ordered(chain.from_iterable(entries.values()))
+        return _ordered(chain(*self._exact((normalise(text), text) for text in texts).values()))
 
     def search(self, text: str, limit: int = 10, near: bool = False) -> tuple[Candidate, ...]:
         """Return candidates for a text, best first: of that name; without any, or for `near`, near ones."""
@@ -191,8 +190,7 @@ def similarity(norm: str, other: str) -> float:
 
     edits = max(fuzz.ratio(norm, other), 0.95 * fuzz.token_sort_ratio(norm, other)) / 100
     words, others = set(norm.split()), set(other.split())
-    part = 0.7 + 0.2 * len(words) / len(others) if words < others else 0.0
-    return max(edits, part)
+    return max(edits, 0.7 + 0.2 * len(words) / len(others)) if words < others else edits
 
 
 def _scored(text: str, entries: Iterable[Entry]) -> list[Candidate]:

@@ -71,16 +71,7 @@ def load_kg(
     Raises `DataError` (a source that cannot be used, by file and line; a full disk) or `ConfigurationError`
     (`into` exists, or nothing to load).
     """
-    given = list[Path]()
-    for path in map(Path, sources):
-        if not (files := rdf.rdf_files(path) if isdir(path) else [path]):
-            raise DataError(f"a folder without RDF files ({' '.join(rdf.FORMATS)})", path)
-        given += files
-    for path in given:
-        rdf.check_format(path)
-    tables = [path for path in given if rdf.suffix_of(path) == rdf.LABELS]
-    if not (paths := [path for path in given if path not in tables]):
-        raise ConfigurationError("nothing to load: name at least one file with facts")
+    paths, tables = _files_of(sources)
     target, started = Path(into).absolute(), time.time()
     described = [{"name": path.name, "bytes": path.stat().st_size} for path in (*paths, *tables)]
     with scratch_folder(target, progress) as folder:
@@ -116,6 +107,21 @@ def load_kg(
         about |= {"sources": described, "broken_lines": reader.broken_count, "seconds": round(seconds, 2)}
         finish(folder, target, used, about)
     return LoadReport(target, used, triples, names, tuple(reader.broken), reader.broken_count, seconds)
+
+
+def _files_of(sources: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:
+    """The files of sources, those in folders too: with facts, and tables of labels."""
+    given = list[Path]()
+    for path in map(Path, sources):
+        if not (files := rdf.rdf_files(path) if isdir(path) else [path]):
+            raise DataError(f"a folder without RDF files ({' '.join(rdf.FORMATS)})", path)
+        given += files
+    for path in given:
+        rdf.check_format(path)
+    tables = [path for path in given if rdf.suffix_of(path) == rdf.LABELS]
+    if not (paths := [path for path in given if path not in tables]):
+        raise ConfigurationError("nothing to load: name at least one file with facts")
+    return paths, tables
 
 
 def finish(folder: Path, target: Path, profile: Profile, about: Mapping[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -47,16 +48,16 @@ def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, li
         start, end, begins = _begun(kg, source, target, hops, deadline)
         if not begins:
             break
-        first = list(dict.fromkeys(begin[0].far if begin else start for begin in begins))
-        inner = hops - bool(begins[0])
+        first, is_begun = list(begins), start not in begins
+        inner = hops - is_begun
         rows = min(max(4 * limit, 1_000), CHAIN_CAP)  # many chains are not simple paths
-        chains = _chains_query(first, end, inner, start if begins[0] else None)
-        result = kg.query(chains, timeout=deadline.left, limit=rows)
+        sparql = _chains_query(first, end, inner, start if is_begun else None)
+        result = kg.query(sparql, timeout=deadline.left, limit=rows)
         if not result.outcome.ok:
             outcome, message = (result if paths else result.check()).outcome, result.message
             break
-        ends = filter(None, (_chain(first, end, inner, row) for row in result.rows))
-        whole = [(*b, *chain) for chain in ends for b in begins if not b or b[0].far == chain[0].near]
+        chains = filter(None, (_chain(first, end, inner, row) for row in result.rows))
+        whole = [(*begin, *chain) for chain in chains for begin in begins.get(chain[0].near, ())]
         if start is not source:
             whole = [tuple(Hop(hop.triple, not hop.forward) for hop in reversed(path)) for path in whole]
         paths |= dict.fromkeys(sorted((path for path in whole if _is_simple(kg, path)), key=path_order))
@@ -77,25 +78,26 @@ def _is_simple(kg: KnowledgeGraph, path: Path) -> bool:
 
 def _begun(
     kg: KnowledgeGraph, source: Term, target: Term, hops: int, deadline: Deadline
-) -> tuple[Term, Term, list[Path]]:
-    """From where to where paths of so many hops are looked for, and how they begin: empty, or with a hop."""
+) -> tuple[Term, Term, Mapping[Term, Sequence[Path]]]:
+    """From where to where paths of so many hops are looked for, and how they begin, by where that leads to:
+    with a hop, or with none at the node itself."""
     for near, far in ((source, target), (target, source)) if hops == 3 else ():
         if (first := _hops_from(kg, near, deadline)) is not None:
             return near, far, first
-    return source, target, [()]
+    return source, target, {source: [()]}
 
 
-def _hops_from(kg: KnowledgeGraph, node: Term, deadline: Deadline) -> list[Path] | None:
-    """All hops from a node as paths; None where they are many, or cannot be found out."""
-    paths: list[Path] = []
+def _hops_from(kg: KnowledgeGraph, node: Term, deadline: Deadline) -> Mapping[Term, Sequence[Path]] | None:
+    """All hops from a node to others as paths; None where they are many, or cannot be found out."""
+    paths = defaultdict[Term, list[Path]](list)
     for forward in (False,) if isinstance(node, Literal) else (True, False):
         pattern = f"{node.n3()} ?p ?o" if forward else f"?o ?p {node.n3()}"
         result = kg.query(f"SELECT ?p ?o WHERE {{ {pattern} }}", timeout=deadline.left, limit=protocol.BATCH)
         if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
             return None
         for relation, far in result.rows:
-            if isinstance(relation, IRI) and far is not None and (forward or isinstance(far, IRI)):
-                paths.append((Hop.between(node, relation, far, forward),))
+            if isinstance(relation, IRI) and far not in (None, node) and (forward or isinstance(far, IRI)):
+                paths[far].append((Hop.between(node, relation, far, forward),))
     return paths
 
 

@@ -324,8 +324,7 @@ class KnowledgeGraph:
         n, bound = node.n3(), f"{{ SELECT DISTINCT {node.n3()} WHERE {{ {where} }} }}" if where else ""
         branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} ?out__ ?to__ }}"]
         branches.append(f"{{ {bound} ?from__ ?into__ {n} }}")
-        both = f"SELECT DISTINCT ?out__ ?into__ WHERE {{ {' UNION '.join(branches)} }}"
-        result = self.query(both).check()
+        result = self.query(f"SELECT DISTINCT ?out__ ?into__ WHERE {{ {' UNION '.join(branches)} }}").check()
         sides = ([p for p in result.column(v) if isinstance(p, IRI)] for v in ("out__", "into__"))
         forward, backward = (tuple(sorted(p for p in s if not self.profile.excludes(p))) for s in sides)
         is_empty = result.outcome is Outcome.ROWS and not forward and not backward
@@ -379,8 +378,7 @@ class KnowledgeGraph:
         for batch in batches((t for t in nodes if t not in labels), BATCH):
             subjects = {term: self.profile.label_subject(term) for term in batch}
             named = [s for s in dict.fromkeys(subjects.values()) if not s.value.startswith("_:")]
-            is_asked = named and self.profile.label_predicates
-            result = self._label_rows(named, deadline) if is_asked else Result(Outcome.EMPTY)
+            result = self._label_rows(named, deadline) if named else Result(Outcome.EMPTY)
             best = _best_labels(self.profile, result) if result.outcome.ok or not partial else {}
             is_complete = result.outcome in (Outcome.ROWS, Outcome.EMPTY)
             for term, subject in subjects.items():
@@ -390,7 +388,8 @@ class KnowledgeGraph:
 
     def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         """Rows (subject, predicate, label): the best label alone by each predicate."""
-        predicates = [IRI(p) for p in self.profile.label_predicates]
+        if not (predicates := [IRI(p) for p in self.profile.label_predicates]):
+            return Result(Outcome.EMPTY)
         own = Literal(self.profile.language.lower(), XSD + "string").n3()
         sparql = (
             "SELECT ?s ?p (MIN(?key) AS ?l) WHERE { "

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, whole_number
@@ -79,7 +80,7 @@ def observe(
     observed: dict[Term, list[Term]] = {entity: [entity] for entity in subgraphs}  # lines 1 to 4
     visited: dict[Term, set[Term]] = {entity: set() for entity in subgraphs}
     for _ in range(settings.depth):  # lines 5 and 16
-        nodes = dict.fromkeys(node for ends in observed.values() for node in ends)
+        nodes = dict.fromkeys(chain(*observed.values()))
         around |= neighbourhood.candidates([node for node in nodes if node not in around])  # lines 6 to 8
         for entity, subgraph in subgraphs.items():
             near = {c.key: c for node in observed[entity] for c in around[node] if c.key not in subgraph}
@@ -109,29 +110,18 @@ class _Neighbourhood:
     def candidates(self, nodes: Sequence[Term]) -> dict[Term, list[Candidate]]:
         """The candidates around each of the nodes (the update step)."""
         candidates: dict[Term, list[Candidate]] = {node: [] for node in nodes}
-        if not nodes:
-            return candidates
         short, is_mediator = self._kg.profile.short, self._kg.profile.is_mediator
         facts = self._facts(nodes)
         labels = self._kg.labels(f.far for f in facts)
-        joins = [f for f in facts if is_mediator(f.far, labels.get(f.far))]
-        mediators = list(dict.fromkeys(f.far for f in joins))
-        if len(mediators) > MEDIATORS:
-            close = self._closeness({f.triple.relation for f in joins})
-            order = sorted(joins, key=lambda f: (-close[f.triple.relation], f.far.n3()))
-            cut = f"{MEDIATORS} of {len(mediators):,} nodes that only join others were read through"
-            self.cuts[cut] = None
-            mediators = list(dict.fromkeys(f.far for f in order))[:MEDIATORS]
         beyond: dict[Term, list[Hop]] = {}
-        for fact in self._facts(mediators) if mediators else ():
+        for fact in self._facts(self._mediators([f for f in facts if is_mediator(f.far, labels.get(f.far))])):
             beyond.setdefault(fact.near, []).append(fact)
         labels |= self._kg.labels(f.far for onward in beyond.values() for f in onward)
         ways: list[tuple[Hop, ...]] = []
         for fact in facts:
             # Where a fact leads to a mediator: the ways through it to what is not the node again.
             onward = [f for f in beyond.get(fact.far, ()) if f.far != fact.near]
-            through = [(fact, f) for f in onward if not is_mediator(f.far, labels.get(f.far))]
-            ways += through or [(fact,)]
+            ways += [(fact, f) for f in onward if not is_mediator(f.far, labels.get(f.far))] or [(fact,)]
         texts = relation_texts(self._kg, [short(f.triple.relation) for way in ways for f in way])
         for way in ways:
             relation = " ".join(way_text(texts[short(f.triple.relation)], f.forward) for f in way)
@@ -139,6 +129,16 @@ class _Neighbourhood:
             key = tuple(sorted((f.triple for f in way), key=Triple.n3))
             candidates[way[0].near].append(Candidate(way, key, pair))
         return candidates
+
+    def _mediators(self, joins: Sequence[Hop]) -> list[Term]:
+        """The mediators that facts lead to; of very many, those of the closest relations."""
+        mediators = list(dict.fromkeys(f.far for f in joins))
+        if len(mediators) <= MEDIATORS:
+            return mediators
+        self.cuts[f"{MEDIATORS} of {len(mediators):,} nodes that only join others were read through"] = None
+        close = self._closeness({f.triple.relation for f in joins})
+        order = sorted(joins, key=lambda f: (-close[f.triple.relation], f.far.n3()))
+        return list(dict.fromkeys(f.far for f in order))[:MEDIATORS]
 
     def _facts(self, nodes: Sequence[Term]) -> list[Hop]:
         """Facts around nodes: all, or those of the closest relations, large bundles as samples."""
@@ -216,7 +216,7 @@ def read_bundles(
     `counts` facts of each bundle are read; where its size is more, a sample drawn by the seed.
     """
     order, queries = sorted(counts, key=lambda b: b.place), list[str]()
-    head = "SELECT ?n ?p ?o ?q ?s WHERE"  # node, relation out, object, relation in, subject
+    head = "SELECT ?n ?p ?o ?q ?s WHERE"
     for part in batches([b for b in order if sizes[b] <= counts[b]], protocol.BATCH):
         ways = ([f"({b.node.n3()} {b.relation.n3()})" for b in part if b.forward == w] for w in (True, False))
         forward, backward = map(" ".join, ways)
@@ -235,8 +235,13 @@ def read_bundles(
             sides.append(f"{{ {drawn} VALUES ({names}) {{ ({n} {r}) }} }}")
         queries.append(f"{head} {{ {' UNION '.join(sides)} }}")
     rows, problem = _rows(kg, queries, sum(counts.values()), deadline)
-    given = {end.value: end for b in order for end in (b.node, b.relation) if isinstance(end, IRI)}
-    hops: set[Hop] = set()
+    return _hops(rows, order), problem
+
+
+def _hops(rows: Iterable[Row], bundles: Iterable[Bundle]) -> list[Hop]:
+    """The facts of bundles in rows (node, relation out, object, relation in, subject), sorted."""
+    hops = set[Hop]()
+    given = {end.value: end for b in bundles for end in (b.node, b.relation) if isinstance(end, IRI)}
     for near, leaving, obj, arriving, subject in rows:
         node, out, into = (_as_given(cell, given) for cell in (near, leaving, arriving))
         if isinstance(node, IRI) and isinstance(out, IRI) and obj is not None:
@@ -244,7 +249,7 @@ def read_bundles(
         elif node is not None and isinstance(into, IRI) and isinstance(subject, IRI):
             hops.add(Hop.between(node, into, subject, False))
     # An order that does not depend on the engine: IRIs by their text, literals as they are written.
-    return sorted(hops, key=lambda h: (h.near.n3(), not h.forward, h.triple.relation, h.far.n3())), problem
+    return sorted(hops, key=lambda h: (h.near.n3(), not h.forward, h.triple.relation, h.far.n3()))
 
 
 def _rows(kg: KnowledgeGraph, queries: list[str], limit: int, deadline: Deadline) -> tuple[list[Row], str]:

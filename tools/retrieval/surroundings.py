@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, product, zip_longest
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -195,19 +195,18 @@ def within(
     kg: KnowledgeGraph,
     groups: Mapping[str, Sequence[str]],
     characters: int,
-    totals: Mapping[str, int] | None = None,
-    heads: Mapping[str, str] | None = None,
+    totals: Mapping[str, int] = {},
+    heads: Mapping[str, str] = {},
 ) -> list[str]:
     """Return grouped lines under their topics, a line of each topic in turn until the characters are spent.
 
     `totals`: relations of a topic in all, where known; if the lines hold them all, those that do not fit are
     named in one line. `heads`: what stands above its lines for "Around ...".
     """
-    totals, heads = totals or {}, heads or {}
     labels = kg.labels([node for topic in groups if (node := kg.profile.expand(topic)) is not None])
     names = {kg.profile.short(node): label for node, label in labels.items()}
     chosen: dict[str, list[str]] = {topic: [] for topic in groups}
-    in_turn = zip_longest(*([(topic, line) for line in lines] for topic, lines in groups.items()))
+    in_turn = zip_longest(*(product([topic], lines) for topic, lines in groups.items()))
     for topic, line in filter(None, chain.from_iterable(in_turn)):
         characters -= len(line)
         if characters >= 0:
