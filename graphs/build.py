@@ -116,8 +116,7 @@ def build_graph(
     chosen = find_preset(preset)
     # Inputs and outputs are dictionaries; their keys are those of `Input` and `State`.
     graph = StateGraph[State, Context, Any, Any](State, context_schema=context_schema, input_schema=Input)
-    nodes = {**choose_phases(chosen, phases), "review": review, "choose": choose}
-    for name, phase in nodes.items():
+    for name, phase in {**choose_phases(chosen, phases), "review": review, "choose": choose}.items():
         graph.add_node(name, PhaseNode(phase, chosen.settings, name), input_schema=Working)
     for start, end in pairwise((START, "link", "plan", "observe", "act", "inspect")):
         graph.add_edge(start, end)

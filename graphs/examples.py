@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain, zip_longest
 
-from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph, Result
 from triplewise.tools.language.lexicon import word_list
 from triplewise.tools.parsing.card import RelationCard, SchemaCard
@@ -63,29 +63,34 @@ def _relation_questions(
     card: RelationCard,
     facts: Sequence[tuple[IRI, Term]],
     fact: tuple[IRI, Term],
-    labels: Mapping[IRI | Literal, str],
+    labels: Mapping[Term, str],
     short: Callable[[Term], str],
 ) -> Iterator[tuple[str, str, set[str]]]:
     """Give questions about a relation by its label, as a noun or as a verb, and by the degree of numbers."""
     label, (subject, value), kind = card.names[0], fact, card.domains[0].name if card.domains else ""
     first, last = label.partition(" ")[0], label.rpartition(" ")[2]
-    are_many = bool(_MANY.search(label))
+    be, most = ("are", "most") if _MANY.search(label) else ("is", "greatest")
     prepositions = word_list("phrase_prepositions")
     if card.kind == "boolean" and first != "has":
         yield "whether", f"Is {labels[subject]} {label.removeprefix('is ')}?", {short(value)}
     elif first in ("has", "is") or last in prepositions:
-        if kind and isinstance(value, IRI) and value in labels:
-            be = "" if first.endswith("s") else "is "
+        if kind and value in labels:
+            is_ = "" if first.endswith("s") else "is "
             right = {short(s) for s, o in facts if o == value}
-            yield "which", f"Which {kind} {be}{label} {labels[value]}?", right
+            yield "which", f"Which {kind} {is_}{label} {labels[value]}?", right
     elif first not in prepositions and not _is_verb(label, card.kind):
-        be, right = "are" if are_many else "is", {short(o) for s, o in facts if s == subject}
+        right = {short(o) for s, o in facts if s == subject}
         yield "what", f"What {be} the {label} of {labels[subject]}?", right
     if card.kind == "number" and len(card.domains) == 1 and len(facts) < ROWS and not _is_verb(label, ""):
         with suppress(ValueError):  # not all are numbers
-            most = max(float(o.value) for _, o in facts)
-            right = {short(s) for s, o in facts if float(o.value) == most}
-            yield "most", f"Which {kind} has the {'most' if are_many else 'greatest'} {label}?", right
+            yield "most", f"Which {kind} has the {most} {label}?", _with_most(facts, short)
+
+
+def _with_most(facts: Sequence[tuple[IRI, Term]], short: Callable[[Term], str]) -> set[str]:
+    """Return the subjects of the greatest number. ValueError where not all values are numbers."""
+    numbers = [(short(s), float(o.value)) for s, o in facts]
+    most = max(number for _, number in numbers)
+    return {subject for subject, number in numbers if number == most}
 
 
 def _is_verb(label: str, kind: str) -> bool:

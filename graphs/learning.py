@@ -242,7 +242,7 @@ class SelfLearning:
             blank = question.attempt(iteration=iteration, origin=origin, policy=policy)
             try:
                 made = attempt(question, blank)
-            except Exception as error:
+            except Exception as error:  # whatever breaks one question must not end the others
                 if isinstance(error, RunError | UserError) and not isinstance(error, QuestionError):
                     raise
                 made = replace(blank, status=f"crashed: {error!r}")

@@ -7,7 +7,7 @@ from ast import literal_eval
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 from triplewise.nodes.state import Answer, State
@@ -53,11 +53,8 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     trace = whole_trace(state, profile)
     for correction in trace["corrections"]:
         del correction["text"]
-    for step, whole in zip(trace["steps"], (s.feedback.observation for s in state.steps), strict=True):
-        step["observation"] = shown = whole if whole.startswith("{") else in_words(whole)
-        if len(shown) > LENGTH:
-            end = max(shown.rfind("\n", LENGTH // 2, LENGTH), 0) or LENGTH
-            step |= {"cut": len(shown) - end, "observation": shown[:end]}
+    for shown, step in zip(trace["steps"], state.steps, strict=True):
+        shown |= _cut_observation(step.feedback.observation)
     trace |= {
         "program": state.program,
         "followed": state.attempt if state.followed is not None and state.followed.features else None,
@@ -79,6 +76,15 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     names |= _labels(state, trace, kg) if kg is not None else {}
     trace["names"] = {id: label for id, label in names.items() if label and label != id}
     return trace
+
+
+def _cut_observation(observation: str) -> dict[str, Any]:
+    """Return an observation in words, and how many characters beyond `LENGTH` are left out."""
+    shown = observation if observation.startswith("{") else in_words(observation)
+    if len(shown) <= LENGTH:
+        return {"observation": shown}
+    end = max(shown.rfind("\n", LENGTH // 2, LENGTH), 0) or LENGTH
+    return {"observation": shown[:end], "cut": len(shown) - end}
 
 
 def _ids(profile: Profile | None, triple: Triple) -> list[str]:
@@ -173,16 +179,15 @@ def _terms(triple: Triple) -> dict[str, str]:
 
 def _labels(state: State, trace: dict[str, Any], kg: KnowledgeGraph) -> dict[str, str]:
     """Return the labels of the nodes and relations that a trace mentions by their ids."""
-    triples = [t for path in trace["memory"] for t in path]
+    triples = list(chain(*trace["memory"]))
     triples += [fact["ids"] for fact in (*trace["proof"], *trace["facts"])]
     triples += [seen[:3] for seen in trace["observation"]["facts"]]
-    chains: list[Any] = [*state.dropped, *state.rules]
-    relations = {r for _, r, _ in triples}.union(*(chain.relations for chain in chains))
+    rules: list[Any] = [*state.dropped, *state.rules]
+    relations = {r for _, r, _ in triples}.union(*(rule.relations for rule in rules))
     nodes = {n for s, _, o in triples for n in (s, o) if not n.startswith('"')}
-    nodes |= {*state.focus, *state.observed, *(chain.anchor for chain in chains)}
+    nodes |= {*state.focus, *state.observed, *(rule.anchor for rule in rules)}
     for feedback in (s.feedback for s in state.steps):
-        offered = {r for side in feedback.relations.values() for r in side}
-        relations |= offered & set(feedback.arguments)
+        relations |= set(feedback.arguments).intersection(chain(*feedback.relations.values()))
         nodes |= {a for a in feedback.arguments if not a.startswith("?")}
     named = names_of(kg, sorted(n for n in nodes if n and not re.search(r"\s", n)), sorted(relations))
     minted = (pair for fact in state.facts for pair in fact.labels.items())

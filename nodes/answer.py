@@ -75,19 +75,11 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     env = environment(runtime)
     if env.context.offline and state.program:  # without a model the answer is the query's
         return program(state, runtime)
-    kg, query = env.kg, None
+    kg = env.kg
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
-    values, remembered = normal_values(state.question, given), [t for path in state.memory for t in path]
-    starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
-    if values in BOOLEAN:
-        paths = paths_between(state.question, remembered, starts, kg)
-    else:
-        seen = [t for s in state.standing for t in s.feedback.triples]
-        observed = [t for s in state.observation for t in (s.through, s.triple) if t is not None]
-        sources = (remembered, seen, observed) if values else ()
-        found = (find_paths(facts, starts, lambda n: kg.profile.short(n) in values) for facts in sources)
-        paths = next(filter(None, found), [])
-        query = path_query(paths)
+    values = normal_values(state.question, given)
+    paths = _paths_to(values, state, kg)
+    query = None if values in BOOLEAN else path_query(paths)
     proof = list(dict.fromkeys(triple for path in paths for triple, _ in path.hops))
     if values == ("true",) and proof:
         query = PyQL(tuple(Fact(t.subject, t.relation, t.object) for t in proof), boolean=True)
@@ -95,6 +87,19 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     if answer.status == "answered" and not answer.proof:
         answer = replace(answer, status="unsure", reason=UNPROVEN, text=f"{UNSURE}{answer.text}")
     return {"answer": answer}
+
+
+def _paths_to(values: Sequence[str], state: State, kg: KnowledgeGraph) -> list[Path]:
+    """Return the paths to answers, or for yes or no between what the question names, in what was read."""
+    remembered = [t for path in state.memory for t in path]
+    starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
+    if values in BOOLEAN:
+        return paths_between(state.question, remembered, starts, kg)
+    seen = [t for s in state.standing for t in s.feedback.triples]
+    observed = [t for s in state.observation for t in (s.through, s.triple) if t is not None]
+    sources = (remembered, seen, observed) if values else ()
+    found = (find_paths(facts, starts, lambda n: kg.profile.short(n) in values) for facts in sources)
+    return next(filter(None, found), [])
 
 
 VARIANTS = {"program": program, "memory": memory}

@@ -192,8 +192,7 @@ class Context:
 
     def resolved(self, preset: Mapping[str, Any]) -> Self:
         """Return the settings of a run: those that the caller gave, then the preset's, then the defaults."""
-        open_ = {name for name in PRESET_DEFAULTS if getattr(self, name) is None}
-        closed = self.__dict__["_given"] - open_
+        closed = self.__dict__["_given"] - {name for name in PRESET_DEFAULTS if getattr(self, name) is None}
         resolved = replace(self, **{name: value for name, value in preset.items() if name not in closed})
         if resolved.toolset in MODEL_TOOLSETS:
             resolved.require_model("asking a database" if resolved.db else f"the toolset {resolved.toolset}")

@@ -66,15 +66,20 @@ class Conversation(Messages):
     attempt: int = Field(0, description="Index of the reading that was followed.")
     answer: Answer | None = Field(None, description="The answer of the machine.")
 
+    @property
+    def message(self) -> str:
+        """The newest message. Raises `ConfigurationError` where there is none."""
+        if not self.messages:
+            raise ConfigurationError("the conversation has no message; send one, e.g. 'Who wrote Dracula?'")
+        return str(self.messages[-1].text)
+
 
 Next: TypeAlias = Command[Literal["ask", "__end__"]]
 
 
 def read(state: Conversation, runtime: Runtime[Context]) -> Next:
     """Read the newest message; go on with the question in it, or reply if there is none."""
-    if not state.messages:
-        raise ConfigurationError("the conversation has no message; send one, e.g. 'Who wrote Dracula?'")
-    env, text = environment(runtime), str(state.messages[-1].text).strip()
+    env, text = environment(runtime), state.message.strip()
     purpose: Purpose = purpose_of(text) if state.exchanges else "question"
     turns = turns_of(state.exchanges)
     lacking, is_offline = lacks(text), env.context.offline
@@ -83,15 +88,10 @@ def read(state: Conversation, runtime: Runtime[Context]) -> Next:
         return _ask(state.unclear, (Turn("", values=(named[0].id,)), *turns), env.usage)
     if purpose == "question" and not is_offline and (turns or state.unclear) and leans(text):
         purpose, text = rewrite(text, state, env)
-    if purpose == "proof":
-        return _say(proof_text(state.exchanges[-1]))
-    if purpose == "query":
-        sparql = state.exchanges[-1].answer.sparql
-        return _say(f"```sparql\n{sparql}\n```" if sparql else "There is no query: nothing was found.")
+    if explain := {"proof": proof_text, "query": query_text}.get(purpose):
+        return _say(explain(state.exchanges[-1]))
     if not text or (lacking is not None and not turns and not named):
-        what = f"what {lacking!r} stands for" if lacking else "what is asked"
-        unclear = str(state.messages[-1].text)
-        return _say(f"I cannot tell {what}. Give me the name, or ask in full.", unclear=unclear)
+        return _say(_clarification(lacking), unclear=state.message)
     return _ask(text, turns if is_offline else (), env.usage)
 
 
@@ -125,7 +125,7 @@ def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
         text = f"{', '.join(labels[:LISTED])} and {more} more."
     if reading is not None and exchange.reading and reading.provenance == PROVENANCE:
         text += f"\n\nI read this as: {reading.text}"
-    elif state.question.casefold() != str(state.messages[-1].text).strip().casefold():
+    elif state.question.casefold() != state.message.strip().casefold():
         text += f"\n\nI read this as: {state.question}"
     if answer.status == "unsure":
         text += f"\n\nNot sure, because {answer.reason}."
@@ -141,6 +141,17 @@ def proof_text(exchange: Exchange) -> str:
     lines += [f"- and {more} more facts"] if more > 0 else []
     lines += [f"{answer.confidence:.0%} sure"] if answer.confidence is not None else []
     return "\n".join([*lines, answer.reason and f"{answer.reason}."]).strip()
+
+
+def query_text(exchange: Exchange) -> str:
+    """Return the query that gave an answer."""
+    sparql = exchange.answer.sparql
+    return f"```sparql\n{sparql}\n```" if sparql else "There is no query: nothing was found."
+
+
+def _clarification(lacking: str | None) -> str:
+    what = f"what {lacking!r} stands for" if lacking else "what is asked"
+    return f"I cannot tell {what}. Give me the name, or ask in full."
 
 
 def _ask(question: str, turns: tuple[Turn, ...], usage: Usage) -> Next:

@@ -90,8 +90,7 @@ def reading_lines(kg: KnowledgeGraph, readings: Sequence[Reading]) -> list[str]:
         describe(program, lambda iri: nodes.setdefault(iri, ""))  # collects the nodes
     shown = {v for reading in readings for v in reading.values[:RULES] if bare_datatype(v) is None}
     values = {v: node for v in shown if (node := kg.profile.expand(v)) is not None}
-    labels = kg.labels([*nodes, *values.values()])
-    named = {node: with_id(kg, node, label) for node, label in labels.items()}
+    named = {node: with_id(kg, node, label) for node, label in kg.labels([*nodes, *values.values()]).items()}
     relations = [fact.relation for program in programs for fact in all_facts(program.clauses)]
     named |= zip(relations, relation_names(kg, map(short, relations)), strict=True)
     for reading, program in zip(readings, programs, strict=True):

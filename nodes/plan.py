@@ -81,8 +81,7 @@ def proposed(state: State, runtime: Runtime[Context]) -> Update:
         relations=relations_around(kg, env.encoder, state),
         limit=context.plan_rules,
     )
-    paths = parse_paths(env.ask(prompt).text)
-    plan = with_proposals(plan, paths, linked, kg, env.encoder, settings_of(env))
+    plan = with_proposals(plan, parse_paths(env.ask(prompt).text), linked, kg, env.encoder, settings_of(env))
     return {"rules": plan.rules, "dropped": plan.dropped}
 
 

@@ -47,7 +47,7 @@ def build_answer(
     """
     kg, (status, reason) = env.kg, ending(state, values)
     if status == "not_found":
-        reason = next((r.missing for r in state.readings if r.missing), "") or reason
+        reason = next(filter(None, (r.missing for r in state.readings)), reason)
         reason += f" (a query was not answered: {env.meter.failure})" if env.meter.failure else ""
     answer = Answer(status, values, sparql=sparql, reason=reason or note, corrections=state.corrections)
     answer = replace(answer, note=state.closing_note)
@@ -66,7 +66,7 @@ def build_answer(
         answer = replace(answer, reason="; ".join(filter(None, (answer.reason, f"{NO_PROOF}: {error}"))))
     written = {o.value: readable(o) for t in facts if isinstance(o := t.object, Literal)}
     labels = _row_labels(answer.values, kg) if is_table else labels_of(kg, answer.values, written)
-    text = sentence(("; ".join(labels),) if is_table and labels else labels) or f"Not found: {answer.reason}."
+    text = sentence(labels, is_table=is_table) or f"Not found: {answer.reason}."
     if count := sum(bool(fact.fact) for fact in answer.proof):
         were = "was" if count == 1 else "were"
         text += f" {count} of the {len(answer.proof)} facts that prove this {were} read from documents."
@@ -220,8 +220,8 @@ def normal_values(text: str, values: Sequence[str]) -> tuple[str, ...]:
     return ("true",) if word in _TRUE else ("false",) if word in _FALSE else tuple(values)
 
 
-def sentence(labels: tuple[str, ...]) -> str:
-    """Return the labels as a sentence; "" for none."""
-    if len(labels) > 1:
+def sentence(labels: tuple[str, ...], *, is_table: bool = False) -> str:
+    """Return the labels, which may be the rows of a table, as a sentence; "" for none."""
+    if len(labels) > 1 and not is_table:
         return f"{', '.join(labels[:-1])} and {labels[-1]}."
-    return f"{labels[0]}." if labels else ""
+    return f"{'; '.join(labels)}." if labels else ""

@@ -7,7 +7,7 @@ and continues with the number of one. A checkpointer keeps a run that waits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from triplewise.nodes.state import Rival, State, Step
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import triple_text
+from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.overlay.overlay import overlaid
 
 QUESTION = 'Which facts may be used? "all", "none", or {"id": true | false}.'
@@ -79,6 +80,19 @@ def read_decisions(reply: Any, facts: Sequence[ExtractedFact]) -> dict[str, bool
     return {f.id: word for f in facts for id, word in words.items() if f.id.startswith(id)}
 
 
+def _options(
+    readings: Sequence[Rival], meanings: Iterable[tuple[LinkedEntity, EntityCandidate]]
+) -> list[dict[str, Any]]:
+    """Return readings, then other meanings of mentions, as a person is shown them, numbered from 1."""
+    options: list[dict[str, Any]] = [
+        {"answers": [*r.labels[:SHOWN]], "confidence": r.confidence, "query": r.sparql, "reading": r.reading}
+        for r in readings
+    ]
+    about = ("id", "label", "description")
+    options += [{"mention": e.mention} | {name: getattr(c, name) for name in about} for e, c in meanings]
+    return [{"number": number, **option} for number, option in enumerate(options, 1)]
+
+
 def choose(state: State, runtime: Runtime[Context]) -> Update:
     """Wait for a person to pick a reading of an unsure answer, another meaning (planned anew), or 0: none."""
     env, answer = environment(runtime), state.answer
@@ -87,14 +101,8 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
     sure = answer.confidence or 0.0
     readings = [Rival(own, answer.values, answer.labels, answer.sparql, sure), *answer.rivals]
     meanings = [(e, c) for e in state.linked for c in e.candidates[:MEANINGS] if c.id != e.id]
-    options: list[dict[str, Any]] = [
-        {"answers": [*r.labels[:SHOWN]], "confidence": r.confidence, "query": r.sparql, "reading": r.reading}
-        for r in readings
-    ]
-    about = ("id", "label", "description")
-    options += [{"mention": e.mention} | {name: getattr(c, name) for name in about} for e, c in meanings]
-    shown = [{"number": number, **option} for number, option in enumerate(options, 1)]
-    value = {"choose": CHOICE, "readings": shown[: len(readings)], "meanings": shown[len(readings) :]}
+    options = _options(readings, meanings)
+    value = {"choose": CHOICE, "readings": options[: len(readings)], "meanings": options[len(readings) :]}
     reply = interrupt(value)
     while not (str(reply).strip().isdecimal() and int(reply) <= len(options)):
         reply = interrupt({**value, "error": f"{reply!r} is not a number from 0 to {len(options)}"})

@@ -58,8 +58,7 @@ def presets() -> None:
     for name, preset in PRESETS.items():
         phases = ", ".join(f"{phase}={preset.phases[phase]}" for phase in VARIANTS)
         settings = ", ".join(f"{setting}={value}" for setting, value in preset.settings.items())
-        rows = {"is": preset.summary, "phases": phases, "settings": settings}
-        out().print(pairs(name, rows.items()), "")
+        out().print(pairs(name, {"is": preset.summary, "phases": phases, "settings": settings}.items()), "")
     variants = [(phase, ", ".join(variants)) for phase, variants in VARIANTS.items()]
     out().print(pairs("Variants of each phase, for build_graph(preset, phase=variant)", variants))
 

@@ -78,8 +78,7 @@ def ask(
     if file is not None:
         from triplewise.graphs.cli.batch import ask_all
 
-        others = {"QUESTION", "--entity", "--trace", "--resume"}
-        if wrong := others.intersection(o.given(context)):
+        if wrong := {"QUESTION", "--entity", "--trace", "--resume"}.intersection(o.given(context)):
             raise ConfigurationError(f"--file goes without {', '.join(sorted(wrong))}; leave them out")
         raise typer.Exit(ask_all(file, out_, jobs, options.request(config=config), overwrite))
     if resume:

@@ -202,8 +202,8 @@ class Report:
         self.row("Read as", reading.text if reading and answer.values and not self._verbose else "")
         if answer.status == "unsure":
             self.row("Or", *(f"{_first(r.labels)}  ({r.confidence:.0%}: {r.reading})" for r in answer.rivals))
-        if answer.sparql or answer.sql:
-            self._query(answer.sparql or answer.sql, "SPARQL" if answer.sparql else "SQL")
+        if query := answer.sparql or answer.sql:
+            self._query(query, "SPARQL" if answer.sparql else "SQL")
         if answer.proof:
             self._proof(answer.proof, PROOF if self._verbose else SHORT_PROOF)
         if answer.rows:
