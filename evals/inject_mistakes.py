@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,7 +34,7 @@ from triplewise.tools.core.terms import Variable
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.learning.exploration import agreements
 from triplewise.tools.learning.parser_training import Labelled
-from triplewise.tools.parsing.reading import VALUES, read_question
+from triplewise.tools.parsing.reading import VALUES, Reading, read_question
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.raw_sparql import parts_of
 from triplewise.tools.pyql.text import scan_arguments
@@ -68,18 +68,26 @@ def cases(of: QuestionSet, count: int) -> Iterator[Case]:
     for question in of.questions:
         if count == 0:
             return
-        linked = {mention: id_ for mention, id_ in question.entities.items() if id_ is not None}
-        readings = read_question(question.question, kg, open_encoder(), linked or None, None, RANK)
-        programs = [(PyQL.parse(r.program, kg.profile), r.values) for r in readings]
-        if (written := gold.get(question.question)) is not None:
-            found = kg.query(written.sparql(kg.profile), limit=VALUES)
-            programs.insert(0, (written, tuple(map(kg.profile.short, found.column(written.answer[0].name)))))
+        _, programs = written_programs(question, kg, gold, RANK)
         calls: tuple[list[Calls], list[Calls]] = [()], [()]
         for program, values in reversed(programs):
-            is_good = is_right(kg, question, values, of.least)
-            calls[is_good].append(script(program, kg.profile)[:-1])
+            calls[is_right(kg, question, values, of.least)].append(script(program, kg.profile)[:-1])
         yield Case(of, question, calls[True][-1], calls[False][-1])
         count -= len(calls[True]) > 1
+
+
+def written_programs(
+    question: Labelled, kg: KnowledgeGraph, gold: Mapping[str, PyQL], most: int
+) -> tuple[Sequence[Reading], list[tuple[PyQL, tuple[str, ...]]]]:
+    """Return the best readings of a question, and programs with their values: the gold query, and these."""
+    linked = {mention: id_ for mention, id_ in question.entities.items() if id_ is not None}
+    readings = read_question(question.question, kg, open_encoder(), linked or None, None, most)
+    written = [(PyQL.parse(r.program, kg.profile), r.values) for r in readings]
+    if (program := gold.get(question.question)) is not None:
+        found = kg.query(program.sparql(kg.profile), limit=VALUES)
+        column = found.column(program.answer[0].name) if found.rows else ()
+        written.insert(0, (program, tuple(map(kg.profile.short, column))))
+    return readings, written
 
 
 def gold_programs(of: QuestionSet) -> dict[str, PyQL]:

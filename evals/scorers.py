@@ -75,11 +75,10 @@ def strict(compare: Compare = "ids", only: Sequence[str] = ()) -> Scorer:
                 for value, label in zip(run.values, run.labels, strict=True):
                     names.setdefault(label, []).extend(run.names.get(value, ()))
             else:
-                ids = [text for text in (*run.values, *gold) if text in names or text in run.names]
+                ids = {*run.values, *gold} & (names.keys() | run.names.keys())
                 names = {id_: [*names.get(id_, ()), *run.names.get(id_, ())] for id_ in ids}
         found = NOTHING if run.crashed else best_overlap(answers, gold_sets, compare, names)
-        figures = found._asdict()
-        return _scored(run, {name: figures[name] for name in only or figures})
+        return _scored(run, {name: getattr(found, name) for name in only or found._fields})
 
     return score
 

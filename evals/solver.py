@@ -119,7 +119,7 @@ def agent(
             seconds = time.perf_counter() - start
             read = partial(_run_fields, {"question": question.question, **values}, context)
             fields = await to_thread.run_sync(read, abandon_on_cancel=True, limiter=limit)
-        except Exception as error:
+        except Exception as error:  # of any kind: what it took is noted, and Inspect handles the error
             Run(store=state.store, reason=repr(error), seconds=time.perf_counter() - start)
             raise
         Run(store=state.store, seconds=seconds, **fields)

@@ -15,6 +15,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -87,11 +88,11 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     phases = {**({"link": "known"} if known else {}), **(options["phases"] or {})}
     # The same seed gives the same order whatever n is: a smaller draw is the start of a larger one.
     random.Random(options["sample_seed"]).shuffle(samples)
-    asked = [file, *(of.files[name] for name in of.more_files), *seeds.files]
+    asked = [file, *map(of.files.__getitem__, of.more_files), *seeds.files]
     files = list(asked)
     if kg.parts:
         used = data.graph(of.graph.format(**options))
-        files += [*(kg_file for part in kg.parts for kg_file in used.facts[part]), *used.labels]
+        files += chain(*(used.facts[part] for part in kg.parts), used.labels)
     kept = ("parts", "triples", "checksum", "partial", "gold_derived") if kg.path else ()
     about = {
         "citation": of.citation,
@@ -124,7 +125,22 @@ def _graph_of(of: Benchmark, options: Mapping[str, Any], settings: Mapping[str, 
 
 def question_of(of: Benchmark, record: Record) -> Question:
     """Return what a record asks."""
-    gold, names = [], dict[str, list[str]]()
+    gold, names = _gold_of(of, record)
+    pairs = record.get(of.linked or "topic_entity")
+    linked = dict[str, str]()
+    if isinstance(pairs, Mapping):  # of several entities of one name the first
+        for name, id_ in pairs.items() if of.linked else ((name, id_) for id_, name in pairs.items()):
+            if re.fullmatch(of.id_form, id_):
+                linked.setdefault(name, id_)
+    about = {name: record[key] for name, key in of.metadata.items() if record.get(key) is not None}
+    about |= {GOLD_NAMES: names} if names else {}
+    about |= {"gold_sets": [[one] for one in gold]} if of.any_gold else {}
+    return Question(record[of.text], list(dict.fromkeys(gold)), linked, about)
+
+
+def _gold_of(of: Benchmark, record: Record) -> tuple[list[str], dict[str, list[str]]]:
+    """The gold answers of a record, and the names that the benchmark has for them."""
+    gold, names = list[str](), dict[str, list[str]]()
     for key in of.gold:
         value = record[key]
         for one in value if isinstance(value, list) else [] if value is None else [value]:
@@ -136,17 +152,7 @@ def question_of(of: Benchmark, record: Record) -> Question:
     labels = record.get("answer_labels")
     if isinstance(labels, Mapping):
         names = {str(id_): [str(name)] for id_, name in labels.items() if name}
-    names = record.get(GOLD_NAMES) or names
-    pairs = record.get(of.linked or "topic_entity")
-    linked = dict[str, str]()
-    if isinstance(pairs, Mapping):  # of several entities of one name the first
-        for name, id_ in pairs.items() if of.linked else ((name, id_) for id_, name in pairs.items()):
-            if re.fullmatch(of.id_form, id_):
-                linked.setdefault(name, id_)
-    about = {name: record[key] for name, key in of.metadata.items() if record.get(key) is not None}
-    about |= {GOLD_NAMES: names} if names else {}
-    about |= {"gold_sets": [[one] for one in gold]} if of.any_gold else {}
-    return Question(record[of.text], list(dict.fromkeys(gold)), linked, about)
+    return gold, record.get(GOLD_NAMES) or names
 
 
 def _samples(

@@ -13,15 +13,12 @@ from dataclasses import replace
 import pandas as pd
 import typer
 
-from triplewise.evals.inject_mistakes import gold_programs, is_right
+from triplewise.evals.inject_mistakes import gold_programs, is_right, written_programs
 from triplewise.evals.question_sets import QuestionSet, question_sets
 from triplewise.evals.train_parser import FOLDER
 from triplewise.graphs.commands import option
 from triplewise.tools.learning.calibration import Row, train
 from triplewise.tools.parsing.confidence import MODEL_FILE, Calibration, query_features
-from triplewise.tools.parsing.reading import VALUES, read_question
-from triplewise.tools.pyql.program import PyQL
-from triplewise.tools.retrieval.encoder import open_encoder
 
 SMALL = ("company", "library", "league", "university", "airline", "recipes")
 SETS = ("geoquery", "cars", "elements", "units", "metaqa", "webqsp", "qald10", *SMALL)
@@ -37,13 +34,7 @@ def rows(of: QuestionSet, count: int) -> Iterator[Row]:
     for question in (*of.questions, *of.held_out):  # a question has a record for each of its gold queries
         answers[question.question] += question.answers
     for question in of.questions[:count]:
-        linked = {mention: id_ for mention, id_ in question.entities.items() if id_ is not None}
-        readings = read_question(question.question, kg, open_encoder(), linked or None, None, READ)
-        written = [(PyQL.parse(r.program, kg.profile), r.values) for r in readings]
-        if (program := gold.get(question.question)) is not None:
-            found = kg.query(program.sparql(kg.profile), limit=VALUES)
-            column = found.column(program.answer[0].name) if found.rows else ()
-            written.insert(0, (program, tuple(map(kg.profile.short, column))))
+        readings, written = written_programs(question, kg, gold, READ)
         judged = question._replace(answers=tuple(answers[question.question]))
         distinct = {frozenset(values): (program, values) for program, values in reversed(written) if values}
         for program, values in distinct.values():

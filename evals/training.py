@@ -79,8 +79,7 @@ def training_questions(path: Path, kg: KnowledgeGraph) -> list[Question]:
         answers = [str(a) for a in record.get("answers") or [] if a is not None] if sparql else []
         if sparql and not answers:
             result = kg.query(sparql, limit=ROWS)
-            is_read = result.outcome.ok and bool(result.rows)
-            for term in result.column(result.variables[0]) if is_read else ():
+            for term in result.column(result.variables[0]) if result.outcome.ok and result.rows else ():
                 answers.append(kg.profile.short(term) if isinstance(term, IRI) else term.value)
             answers = list(dict.fromkeys(answers))
         entities = dict(_topic_entities(record, sparql, kg)) if answers else {}

@@ -164,8 +164,7 @@ def search_entities(state: State, env: Environment, drawn: bool) -> Update:
         longer += [Path(way.start, (*way.hops, f), s) for f, s in zip(ahead, scores, strict=True)]
     if drawn:
         draw = random.Random(f"{seed} {len(state.steps)} {state.question}")
-        places = draw.sample(range(len(longer)), min(width, len(longer)))
-        longer = [longer[i] for i in sorted(places)]
+        longer = [longer[i] for i in sorted(draw.sample(range(len(longer)), min(width, len(longer))))]
     return _searched(state, env, "search_entities", ways, _best(longer, width), [*notes, problem])
 
 
@@ -291,5 +290,4 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         made = replace(made, reason=why)
     else:
         made = loop.make_answer(state, env.context, named, why)
-    changed = ("memory", "rules", "focus", "steps")
-    return {**{name: getattr(state, name) for name in changed}, "answer": made}
+    return {**{name: getattr(state, name) for name in ("memory", "rules", "focus", "steps")}, "answer": made}

@@ -53,8 +53,7 @@ def sample(state: State, runtime: Runtime[Context]) -> Update:
     """One more chain of thought; `max_steps` are drawn."""
     step = _reply(state, environment(runtime), "reasoned")
     # Independent calls: equal ones are no loop.
-    is_last = step.number >= (runtime.context.max_steps or 1)
-    feedback = replace(step.feedback, finished=is_last)
+    feedback = replace(step.feedback, finished=step.number >= (runtime.context.max_steps or 1))
     return {"steps": (replace(step, call=f"sample({step.number})", feedback=feedback),)}
 
 

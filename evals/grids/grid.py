@@ -194,13 +194,17 @@ def cells_of(
         cells.append(Cell(row, column.column, spec.model_copy(update=changed), model, metrics, why_not))
     for name in given.keys() - legal:
         raise ConfigurationError.unknown("name in --set", name, legal)
+    return _chosen(cells, only)
+
+
+def _chosen(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
+    """Return the cells that a pattern of `only` matches; without any pattern all."""
     labels = [f"{cell.row.row}/{cell.column}" for cell in cells]
     patterns = [p.casefold() for pattern in only for p in (pattern, f"{pattern}/*")] or ["*"]
     matches = [any(fnmatchcase(label.casefold(), p) for p in patterns) for label in labels]
-    chosen = list(itertools.compress(cells, matches))
-    if not chosen:
+    if not any(matches):
         raise ConfigurationError(f"no cell matches --only {', '.join(only)}; there are: {', '.join(labels)}")
-    return chosen
+    return list(itertools.compress(cells, matches))
 
 
 def run_grid(

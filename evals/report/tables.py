@@ -317,12 +317,8 @@ def _grid_note(table: PublishedTable) -> str:
     """Whose figures a grid's table shows."""
     if table is NO_TABLE:
         return ""
-    about, of = " ".join(table.note.split()).rstrip("."), table.source
-    return (
-        f"Rows in italics are figures of {of['title']} ({of['venue']}, {of['date']}), {table.place}, "
-        f"in {table.unit}: {about}. They are other models, other samples and other graphs than ours: no "
-        "comparison of systems."
-    )
+    about = {"place": table.place, "unit": table.unit, "note": " ".join(table.note.split()).rstrip(".")}
+    return str(MEASURES["notes"]["published"].format(**table.source, **about))
 
 
 def _groups(logs: Sequence[Log], key: Callable[[Log], Any]) -> list[tuple[Any, list[Log]]]:
@@ -353,20 +349,25 @@ def mark(log: Log) -> str:
     return ", ".join([*marks, *["UNFINISHED"] * (not log.finished)])
 
 
+def _graph_note(about: Mapping[str, Any]) -> str:
+    """Return what has to be known of the graph of a log, from the metadata of its task."""
+    graph = str(about.get("kg") or "an unknown graph")
+    graph += f", {about['kg_triples']:,} triples" if about.get("kg_triples") else ""
+    if about.get("kg_partial"):
+        parts = ", ".join(part.replace("_", "-") for part in about.get("kg_parts", ()))
+        graph += f" (parts: {parts}). It is partial: that it lacks a fact means nothing"
+    if about.get("kg_gold_derived"):
+        graph += ". Some facts were made from gold answers: questions are easier than on the whole graph"
+    return graph
+
+
 def notes(logs: Sequence[Log]) -> list[str]:
     """Return what no figure may be shown without: graphs, draws, data, model, commit, a line each."""
     graphs = dict[str, dict[str, None]]()
     draws, sums, changed, ends = dict[str, None](), dict[str, None](), set[str](), list[str]()
     for log in logs:
         about, name = log.about, f"{log.name}, {log.system}"
-        graph = str(about.get("kg") or "an unknown graph")
-        graph += f", {about['kg_triples']:,} triples" if about.get("kg_triples") else ""
-        if about.get("kg_partial"):
-            parts = ", ".join(part.replace("_", "-") for part in about.get("kg_parts", ()))
-            graph += f" (parts: {parts}). It is partial: that it lacks a fact means nothing"
-        if about.get("kg_gold_derived"):
-            graph += ". Some facts were made from gold answers: questions are easier than on the whole graph"
-        graphs.setdefault(graph, dict[str, None]())[log.name] = None
+        graphs.setdefault(_graph_note(about), dict[str, None]())[log.name] = None
         whole, seed = about.get("drawn_from", 0), log.arguments.get("sample_seed") or 0
         part = f"{log.total:,} of {whole:,}, seed {seed}" if log.total < whole else f"all {log.total:,}"
         draws[f"{log.name} {part}"] = None
