@@ -87,12 +87,9 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
 
 
 def _bound(state: State) -> tuple[str, ...]:
-    """Return the variables (`#1` is a set of AgentBench) that steps bound, without those undone."""
-    named = dict.fromkeys(name for step in state.standing for name in step.feedback.values)
-    bound = tuple(name if name.startswith("#") else f"?{name}" for name in named)
-    if any(step.feedback.action == "undo" for step in state.standing):
-        return tuple(v for v in bound if v in re.findall(r"\?\w+", state.program))
-    return bound
+    """Return the variables of the query, and the sets of AgentBench (`#1`) that steps made."""
+    sets = (name for step in state.standing for name in step.feedback.values if name.startswith("#"))
+    return tuple(dict.fromkeys((*re.findall(r"\?\w+", state.program), *sets)))
 
 
 def _shown(state: State, env: Environment) -> tuple[frozenset[str], frozenset[str]]:

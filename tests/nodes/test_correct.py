@@ -74,14 +74,22 @@ def test_the_failed_step_is_rolled_back(
 def test_what_was_rolled_back_is_no_longer_known(failed: State, context: Context) -> None:
     shown = replace(FAILED, values={"x": ["a"]}, ids={"x": ["Q1"]})
     step = replace(failed.steps[2], feedback=shown)
-    for rolled_back in (False, True):
+    for rolled_back, program in ((False, FAILED.program), (True, BEFORE)):
         steps = (*failed.steps[:2], replace(step, rolled_back=rolled_back))
-        memory = reasoning_memory(failed.model_copy(update={"steps": steps}), Environment(context))
+        state = failed.model_copy(update={"steps": steps, "program": program})
+        memory = reasoning_memory(state, Environment(context))
         assert ("?x" in memory.bound) is not rolled_back
         assert ("Q1" in memory.seen) is not rolled_back
         assert ("add_fact(?partner, P99, ?x)" in memory.failed) is rolled_back
         assert memory.bound[0] == "?partner"
         assert list(memory.looked_up) == [GOETHE]
+
+
+def test_all_variables_of_a_reading_that_was_taken_are_bound(failed: State, context: Context) -> None:
+    taken = Feedback("take", ("1",), outcome="rows", values={"town": ["Weimar"]})
+    program = "add_fact(Q5879, P451, ?partner)\nadd_fact(?partner, P19, ?town)\nset_answer(?town)"
+    state = failed.model_copy(update={"steps": (Step(1, "", "take(1)", taken, ""),), "program": program})
+    assert reasoning_memory(state, Environment(context)).bound == ("?partner", "?town")
 
 
 def test_without_guidelines_only_the_interpreter_objects(failed: State, runtime: Runtime[Context]) -> None:
