@@ -138,13 +138,13 @@ class ServedGraph:
         shape, near, held = kg.profile, tuple[Match, ...](), list[EntityFacts]()
         naming = {shape.short(IRI(p)) for p in (*shape.label_predicates, *shape.type_predicates)}
         try:
-            if not state.linked:
-                near = search_kg(kg, words, encoder=encoder, limit=NEAR) if words else ()
             before = [value for turn in state.turns[:1] for value in turn.values]
             for entity_id in ([linked.id for linked in state.linked] or before)[:ENTITIES]:
                 facts = facts_around(kg, encoder, entity_id, content or state.question, VALUES, HELD)
                 shown = tuple(r for r in facts.relations if r.id not in naming)
                 held += [facts.model_copy(update={"relations": shown, "notice": ""})] if shown else []
+            if words and not held:
+                near = tuple({m.id: m for m in search_kg(kg, words, encoder=encoder, limit=NEAR)}.values())
         except TriplewiseError:
             return None
         relation = next((r for facts in held for r in facts.relations), None)
@@ -156,15 +156,15 @@ class ServedGraph:
         source, kg = self.source, self.kg
         if facts is not None and words:
             option = ["--kg", source] if source and source != "demo" else []
-            called = f'If "{facts.label}", or another of these, is what you call "{words}"'
-            yield Cure.run(f"{called}, let it be called so", "name", facts.label, words, *option)
+            called = f'If "{facts.label}", or another of these, is what you call "{words}", add the name'
+            yield Cure.run(called, "name", facts.label, words, *option)
         elif kg.is_remote and kg.index is None:
             yield Cure.run("Names are found in any spelling once they are indexed", "index", source)
         if source and not state.linked:
             yield Cure.run("See what the graph holds", "info", source)
         if state.linked and not (state.turns and leans(state.question)):  # a seed question stands alone
             line = {"question": state.question, "answers": ["..."], "entities": [state.linked[0].mention]}
-            text = "Or answer two such questions in a file, a line of JSON each, and ask with --seeds FILE"
+            text = "Or write two such questions with answers as JSON lines, and ask with --seeds FILE"
             yield Cure(text=text, command=json.dumps(line, ensure_ascii=False))
 
     def document(self, state: State) -> dict[str, Any]:

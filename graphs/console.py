@@ -111,8 +111,9 @@ def pairs(title: str, rows: Iterable[tuple[str, object]]) -> Table:
 def summary(title: str, report: Any, use: str) -> Table:
     """Return the numbers of a report (a dataclass) as a table, and how to use what was made."""
     values = [(field.name.replace("_", " "), getattr(report, field.name)) for field in fields(report)]
-    numbers = [(name, value) for name, value in values if isinstance(value, int | float)]
-    rows = [(name, f"{value:,}" if isinstance(value, int) else f"{value:.1f}") for name, value in numbers]
+    rows = [
+        (n, f"{v:,}" if isinstance(v, int) else f"{v:.1f}") for n, v in values if isinstance(v, int | float)
+    ]
     return pairs(title, [*rows, ("use it", use)])
 
 

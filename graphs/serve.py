@@ -160,8 +160,7 @@ class Service:
         """Give a relation of the graph another name, which is kept in its profile."""
         body = await _given(request)
         if not self._local or not self.main.source:
-            where = "on the machine that serves the graph, by `triplewise kg name`"
-            raise HTTPException(403, f"relations are named {where}")
+            raise HTTPException(403, "relations are named where the graph is served, by `triplewise kg name`")
         relation, name = (" ".join(str(body.get(key) or "").split()) for key in ("relation", "name"))
         kg, source = self.main.kg.session(), self.main.source
         named, _ = await asyncio.to_thread(name_relation, kg, source, relation, name)

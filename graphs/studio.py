@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from triplewise.graphs.build import build_chat, build_graph
 from triplewise.graphs.presets import PRESETS
-from triplewise.nodes.context import RESOURCES, Context, check_settings
+from triplewise.nodes.context import NAME_ONE, RESOURCES, Context, check_settings
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.core import errors
 from triplewise.tools.core.addresses import LOOPBACK, host_of
@@ -68,9 +68,9 @@ def admit(requested: Mapping[str, Any], allowed: Mapping[str, Mapping[str, Any]]
         if isinstance(value, str) and value in names:
             named |= names[value]
         elif name in RESOURCES and value not in HARMLESS[name]:
-            choices = f"it allows: {', '.join(sorted(names))}" if names else "it allows none"
+            legal = ", ".join(str(choice) for choice in (*HARMLESS[name], *sorted(names)) if choice)
             fix = f'adds NAME = "VALUE" under [server.{name}] in {NAME}, and clients choose it by NAME'
-            refused = f"setting {name}: this server does not allow {value!r}; {choices}"
+            refused = f"setting {name}: this server does not allow {value!r}; it allows {legal or 'none'}"
             raise ConfigurationError(f"{refused}. Its operator {fix}")
         else:
             plain[name] = value
@@ -120,7 +120,8 @@ class ServedGraph(CompiledStateGraph[Any, Context, Any, Any]):
             message = f"input {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
             raise ValueError(f'{message}; send e.g. {{"question": "Who wrote Dracula?"}}') from error
         except errors.UserError as error:
-            raise ValueError(str(error)) from error
+            allowed = f"choose as `model` one that the operator allows, under [server.model] in {NAME}"
+            raise ValueError(str(error).replace(NAME_ONE, allowed)) from error
         except errors.TriplewiseError as error:
             raise RuntimeError(str(error)) from error
 

@@ -16,6 +16,7 @@ from triplewise.tools.actions import EXPLORE, MODEL_TOOLSETS, PYQL, SYMBOLIC
 from triplewise.tools.core.addresses import hide_secrets, split_url
 from triplewise.tools.core.errors import ConfigurationError
 
+NAME_ONE = "name one as `model`, e.g. openai:gpt-4o-mini"  # what helps where a language model is needed
 PRESET_DEFAULTS = ("toolset", "prompt", "max_steps")  # Settings whose None stands for the preset's own value
 RESOURCES = (
     *("kg", "profile", "db", "documents", "facts", "seeds", "examples", "calibration", "guidelines"),
@@ -208,8 +209,8 @@ class Context:
     def require_model(self, doing: str = "asking a database") -> None:
         """Raise `ConfigurationError` where something takes a language model and there is none."""
         if self.offline:
-            fix = "name one as `model`, e.g. openai:gpt-4o-mini"
-            raise ConfigurationError(f"{doing} needs a language model; {fix}")
+            graph = "; without one, its file is read as a graph: give it as `kg`" if self.db else ""
+            raise ConfigurationError(f"{doing} needs a language model; {NAME_ONE}{graph}")
 
     def name_of(self, setting: str) -> str:
         """Return what a setting names; of a live object, a readable name of it."""

@@ -94,7 +94,7 @@ def reading_lines(kg: KnowledgeGraph, readings: Sequence[Reading]) -> list[str]:
     relations = [fact.relation for program in programs for fact in all_facts(program.clauses)]
     named |= zip(relations, relation_names(kg, map(short, relations)), strict=True)
     for reading, program in zip(readings, programs, strict=True):
-        text = describe(program, lambda iri: named.get(iri) or short(iri))
+        text = describe(program, lambda iri: named.get(iri) or short(iri), lambda literal: literal.value)
         omitted = f"; leaves out: {', '.join(reading.uncovered)}" if reading.uncovered else ""
         found = [named.get(values[v], v) if v in values else v for v in reading.values[:RULES]]
         found += ["..."] if len(reading.values) > RULES else []

@@ -170,7 +170,7 @@ def doubts(reading: Reading, reason: str = "") -> str:
         near = f" (nearest: {', '.join(reading.nearest)})" if reading.nearest else ""
         reasons.append(f"{words} {be} not covered by any relation of this graph{near}")
     best = f"{reading.text}: {reading.confidence:.0%}"
-    unlikely = f"no reading of its words is likely enough to be right (the best is {best})"
+    unlikely = f"no reading of the question is likely enough to be right (the best is {best})"
     why = "; ".join(filter(None, reasons)) or unlikely
     return f"{reason}; {why}" if reason else why
 
@@ -183,7 +183,8 @@ def rivals_of(chosen: Reading, state: State, kg: KnowledgeGraph) -> tuple[Rival,
             distinct.setdefault(frozenset(reading.values), reading)
     others = list(distinct.values())[1 : 1 + RIVALS]
     values = list(dict.fromkeys(value for reading in others for value in reading.values[:RIVAL_VALUES]))
-    labels, rivals = dict(zip(values, labels_of(kg, values), strict=True)), list[Rival]()
+    dates = {v: text for v in values if (text := readable(Literal(v, XSD + "date"))) != v}
+    labels, rivals = dict(zip(values, labels_of(kg, values, dates), strict=True)), list[Rival]()
     for r in others:
         shown, query = r.values[:RIVAL_VALUES], PyQL.parse(r.program, kg.profile).sparql(kg.profile)
         texts = tuple(labels[value] for value in shown)

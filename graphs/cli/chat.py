@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HELP = """\
 Ask; then ask on: "And where was she born?", "Only those after 1950", "How many are there?", "And of Italy?",
-"Why?", "Show the query". Ctrl-D leaves; `triplewise chat --resume` goes on."""
+"Why?", "Show the query". "quit" or Ctrl-D leaves; `triplewise chat --resume` goes on."""
 
 commands = typer.Typer()
 
@@ -80,5 +80,6 @@ def hold(request: RunRequest, store: Checkpoints) -> None:
                 say("dropped", "notice")
             except (UserError, RunError) as error:
                 say(str(error), "error")
-            line = input("> " if is_typed else "").strip()
+            if (line := input("> " if is_typed else "").strip()).lower() in ("exit", "quit"):
+                break
             start, is_cut_off = {"messages": [("user", line)]} if line else None, False

@@ -130,8 +130,7 @@ def _size_of(kg: KnowledgeGraph, folder: Path) -> list[tuple[str, str]]:
             rows.append(("checksums", f"none, so damage may go unnoticed; to have them: {again}"))
         return rows
     if isinstance(kg, EndpointKG):
-        missing = f"no index; make one: triplewise kg index {kg.name}"
-        names = f"index of {kg.indexed}" if kg.indexed else missing
+        names = f"index of {kg.indexed}" if kg.indexed else f"none; make one: triplewise kg index {kg.name}"
         return [("triples", "not counted: an endpoint may take minutes to"), ("labels", names)]
     counted = kg.query("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }")
     number = counted.rows[0][0] if counted.outcome.ok and counted.rows else None

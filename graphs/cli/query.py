@@ -118,7 +118,6 @@ def _ask_graph(graph: o.GraphOptions, sparql: str, timeout: float, limit: int, e
     for row in result.get("rows", ()):
         terms = [row.get(name) or dict.fromkeys(("id", "value", "label"), "") for name in names]
         cells.append([term[part] for term in terms for part in ("id", "label")])
-        is_plain = [term["id"] in (term["value"], term["label"]) for term in terms]
-        texts = zip(terms, is_plain, strict=True)
-        shown.append([t["label"] if plain else f"{t['label']} ({t['id']})" for t, plain in texts])
+        tags = ["" if term["id"] in (term["value"], term["label"]) else f" ({term['id']})" for term in terms]
+        shown.append([term["label"] + tag for term, tag in zip(terms, tags, strict=True)])
     return result, [head for name in names for head in (name, f"{name}_label")], cells, shown

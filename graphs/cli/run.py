@@ -239,7 +239,7 @@ class Report:
             self._lines(f"What the graph holds about {facts.entity.label}", ())
             self.console.print(pairs("", shown))
         if held.near:
-            self._lines("Called most like it", [Text(f"  {m.label} ({m.kind}, {m.id})") for m in held.near])
+            self._lines("The closest names", [Text(f"  {m.label} ({m.kind}, {m.id})") for m in held.near])
         for cure in held.cures:
             self._lines(f"{cure.text}:", [Text(f"  {cure.command}")])
 

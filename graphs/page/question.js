@@ -22,7 +22,7 @@ function answerCard(trace, terms) {
     { class: "answer-head" },
     el("h1", { tabindex: "-1" }, trace.question),
     el("p", { class: "badges" }, badge(trace.status === "answered" ? "plain" : "warn", STATUS[trace.status])),
-    el("div", { class: "answers" }, el("div", { class: "card" }, el("h2", {}, "Answer"), answerChips(trace), readAs(trace, terms), reason(trace), sureness(trace, terms))),
+    el("div", { class: "answers" }, el("div", { class: "card" }, el("h2", {}, "Answer"), answerChips(trace), readAs(trace, terms), reason(trace, terms), sureness(trace, terms))),
     entities(trace, terms),
     cost(trace.usage, trace.steps),
   );
@@ -40,8 +40,8 @@ function answerChips(trace) {
 
 const asSentence = (text) => text.replace(/^[a-z](?!\w*:)/, (c) => c.toUpperCase()).replace(/([^.!?])$/, "$1.");
 
-function reason(trace) {
-  return trace.reason ? el("p", { class: "why" }, asSentence(trace.reason)) : null;
+function reason(trace, terms) {
+  return trace.reason ? el("p", { class: "why" }, terms.rule(asSentence(trace.reason))) : null;
 }
 
 // How the question was understood, where a reading gave the answer.
@@ -58,9 +58,15 @@ function sureness(trace, terms) {
   return [el("p", { class: "under sure" }, `${percent(trace.confidence)} sure`), rivals.length ? el("details", {}, el("summary", {}, count(rivals.length, "other reading")), el("ol", {}, rivals)) : null];
 }
 
+// The entities that the followed reading names; without a reading, all.
+function usedEntities(trace) {
+  const reading = (trace.readings || [])[trace.followed ?? -1];
+  return (trace.entities || []).filter((e) => !reading || reading.reading.includes(e.label));
+}
+
 function entities(trace, terms) {
   // That "Fula" is Fula says nothing.
-  const telling = (trace.entities || []).filter((e) => e.mention !== e.label || !isSame(brief(e.id), e.label) || e.score < 0.995);
+  const telling = usedEntities(trace).filter((e) => e.mention !== e.label || !isSame(brief(e.id), e.label) || e.score < 0.995);
   if (!telling.length) return null;
   const named = telling.map((e) =>
     el("li", {}, el("q", {}, e.mention), " is ", terms.show(e.id, "topic"), e.score < 0.995 ? el("span", { class: "id" }, ` score ${e.score.toFixed(2)}`) : null));
@@ -211,7 +217,7 @@ function graphCard(trace, terms) {
   const facts = memory.length ? memory : drawn((trace.proof || []).map(proofFact));
   if (!facts.length) return null;
   const place = el("div", {});
-  const topics = new Set((trace.entities || []).map((e) => e.id));
+  const topics = new Set(usedEntities(trace).map((e) => e.id));
   const answers = new Set([...(trace.answer || []), ...(trace.labels || [])]);
   const bare = new Set([...topics].filter((t) => facts.some(([s, , o]) => s === t || o === t)));
   // Without short ids the entities of the question are known by the end of their IRI.

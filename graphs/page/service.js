@@ -137,10 +137,10 @@ function heldCard({ words, entities, near, cures }, { question, entities: linked
   const relations = words ? [...new Map(entities.flatMap((e) => e.relations).map((r) => [r.id, r.label]))] : [];
   const others = cures.length ? el("details", {}, el("summary", {}, "Other ways"), cures.map((c) => [el("p", { class: "under" }, `${c.text}:`), el("pre", { tabindex: "0" }, el("code", {}, c.command))])) : null;
   return section(
-    entities.length ? "What the graph holds there" : linked.length ? "What may help" : "Nothing in the graph is called so",
+    entities.length ? "What the graph holds there" : linked.length ? "What may help" : "Nothing in the graph has this name",
     lists,
     entities.length ? null : el("p", {}, el("a", { href: "/" }, "See what the graph holds")),
-    alike.length ? [el("p", { class: "under" }, "Called most like it:"), el("ul", { class: "near" }, alike)] : null,
+    alike.length ? [el("p", { class: "under" }, "The closest names:"), el("ul", { class: "near" }, alike)] : null,
     teaches && relations.length ? nameForm(words, relations, question) : null,
     others,
   );
@@ -178,7 +178,7 @@ function showTalk() {
   place.replaceChildren(el("h2", {}, "This conversation"), el("p", { class: "under" }, "A question may lean on these: “And of Italy?”, “Only those after 1950”, “How many?”"), el("ol", {}, items), anew);
 }
 
-// What the graph is about: classes, relations and how they hang together; questions made from it.
+// What the graph is about: classes, relations and how they are connected; questions made from it.
 async function start() {
   const place = byId("start"), examples = byId("examples");
   place.replaceChildren(el("p", { class: "under" }, "looking at the graph …"));
@@ -191,7 +191,7 @@ async function start() {
   const drawing = el("div", {});
   place.replaceChildren(
     kinds.length ? section("Kinds of things", el("ul", { class: "chips kinds" }, folded(kinds, 24, "kind"))) : "",
-    facts.length ? section("How they hang together", drawing) : "",
+    facts.length ? section("How they are connected", drawing) : "",
     section(isWhole ? "Relations" : "Relations of a sample", relationTable(relations)),
   );
   if (facts.length) drawing.replaceChildren(drawFacts(facts, terms, new Set(), new Set(), drawing.clientWidth));

@@ -228,8 +228,12 @@ def test_a_database_is_asked_by_hand(tmp_path: Path, capsys: pytest.CaptureFixtu
     ):
         assert run(["query", statement, "--db", str(shop)]) == 2
         assert part in capsys.readouterr().err
-    assert run(["ask", "Who?", "--kg", str(shop)]) == 2
-    assert f"ask it with --db {shop}" in capsys.readouterr().err
+    assert run(["ask", "What does the Kettle cost?", "--db", str(shop)]) == 2
+    assert "its file is read as a graph: give it as `kg`" in capsys.readouterr().err
+    assert run(["ask", "What is the price of the Kettle?", "--kg", str(shop), "-q"]) == 0
+    assert capsys.readouterr().out == "25\n"
+    assert run(["kg", "load", str(shop), "--into", str(tmp_path / "loaded")]) == 2
+    assert f"ask it as it is, with --kg {shop} or --db {shop}" in capsys.readouterr().err
 
 
 def test_json_ld_is_read_and_no_context_fetched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,8 +259,8 @@ def test_where_nothing_is_found_the_graph_says_what_it_holds(
     assert "What the graph holds about Marie Curie" in shown
     assert "--seeds FILE" in shown
     assert run(["ask", "What does Marie Curie taste like?"]) == 1
-    assert 'is what you call "taste", let it' in capsys.readouterr().out
-    command = re.search(r"triplewise (kg name .*?) Or answer", shown)
+    assert 'is what you call "taste", add the name' in capsys.readouterr().out
+    command = re.search(r"triplewise (kg name .*?) Or write", shown)
     assert command is not None
     typed = shlex.split(command[1])
     assert run(typed) == 0

@@ -69,11 +69,20 @@ def crowded() -> dict[str, Any]:
         **asked(GOETHE, "agent"),
         "question": "What is near it?",
         "memory": [[f] for f in facts],
+        "readings": [],
         "names": {**names, **{f"P{n}": f"relation {n}" for n in range(4)}},
         "entities": [{"mention": "it", "id": "Q0", "label": names["Q0"], "score": 1.0}],
         "answer": ["Q10"],
         "labels": [names["Q10"]],
     }
+
+
+def doubtful() -> dict[str, Any]:
+    """A run with a reason that has a reading, and an entity that no reading names."""
+    trace = asked(GOETHE, "agent")
+    unused = {"mention": "partner", "id": "Q1", "label": "The Partner", "score": 0.7}
+    reason = "no reading of the question is likely enough to be right (the best is Goethe -[age]-> ?age: 9%)"
+    return {**trace, "entities": [*trace["entities"], unused], "reason": reason}
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +103,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "nothing": asked("Who wrote Xyzzyplugh?", "agent"),
         "crowded": crowded(),
         "corrected": corrected(),
+        "doubtful": doubtful(),
     }
     about = {"graph": "demo", "seeds": [1, 2]}
     return {name: write_page(folder / f"{name}.html", run, about).as_uri() for name, run in runs.items()}
@@ -223,6 +233,16 @@ def test_no_boxes_of_a_crowded_graph_overlap(browser: Any, pages: dict[str, str]
             assert apart or a["y"] + a["height"] <= b["y"] or b["y"] + b["height"] <= a["y"]
     tab.check()
     tab.context.close()
+
+
+def test_a_reason_has_arrows_and_only_entities_of_the_reading_are_listed(
+    tab: Watched, pages: dict[str, str]
+) -> None:
+    page = tab.open(pages["doubtful"])
+    assert "Goethe — age → ?age: 9%" in " ".join(page.locator(".why").inner_text().split())
+    listed = page.locator(".entities").inner_text()
+    assert "Goethe" in listed
+    assert "The Partner" not in listed
 
 
 def test_hostile_labels_are_text(tab: Watched, pages: dict[str, str]) -> None:

@@ -170,10 +170,10 @@ def test_the_server_runs_interrupts_and_resumes(server: str, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("context", "message"),
     [
-        ({"model": "openai:m", "base_url": "http://evil.example/v1"}, "setting model: .*it allows none"),
+        ({"model": "openai:m", "base_url": "http://evil.example/v1"}, "setting model: .*it allows embedded"),
         ({"base_url": "http://evil.example/v1"}, r"setting base_url: .*\[server\.base_url\]"),
         ({"api_key_env": "AWS_SECRET_ACCESS_KEY"}, "setting api_key_env"),
-        ({"kg": "http://169.254.169.254/"}, "setting kg: .*it allows: films"),
+        ({"kg": "http://169.254.169.254/"}, "setting kg: .*it allows demo, films"),
         ({"kg": "films.nt"}, "setting kg"),
         ({"documents": "/etc"}, "setting documents"),
         ({"ranking": "openai"}, "setting ranking"),
@@ -195,7 +195,7 @@ def test_the_server_says_what_it_refuses(server: str) -> None:
         ),
         ({"max_step": 3}, "unknown setting 'max_step'; did you mean 'max_steps'"),
         ({"kg": "lost"}, "nowhere.nt: no such knowledge graph"),
-        ({"toolset": "sql"}, "needs a language model; name one as `model`"),
+        ({"toolset": "sql"}, "needs a language model; choose as `model` one that the operator allows"),
     ):
         run = {"assistant_id": "agent", "input": {"question": "Who wrote Dracula?"}, "context": context}
         reply = httpx.post(f"{server}/runs/wait", json=run, trust_env=False, timeout=CALL_SECONDS).json()

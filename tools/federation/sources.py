@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain, count
-from os.path import exists
+from os.path import exists, isfile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.open import index_of
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import LRUCache
+from triplewise.tools.kg.rdf import DATABASES, suffix_of
 
 BETWEEN = " + "  # sources in one text
 FORM = "give each source a name of its own, e.g. --kg wd=https://... --kg mine=films.ttl"
@@ -60,13 +61,18 @@ def read_sources(text: str) -> dict[str, str]:
 
 
 def open_sources(text: str, *, profile: Any = None, **settings: Any) -> KnowledgeGraph:
-    """Open a graph as `open_kg` does with these settings, or several, databases among them, as one.
+    """Open a graph as `open_kg` does with these settings, a file of a database as a graph, or several as one.
 
     `text` is as `read_sources` has it; `profile` of several says `NAME=PROFILE`.
     """
     sources = read_sources(whole_url(text))
-    if len(sources) == 1:
-        return open_kg(*sources.values(), profile=profile, **settings)
+    address, *others = sources.values()
+    if not others and not (suffix_of(Path(address)) in DATABASES and isfile(address)):
+        return open_kg(address, profile=profile, **settings)
+    from triplewise.tools.federation.direct_mapping import is_database, open_database_graph
+
+    if not others:
+        return open_database_graph(address, *sources)
     profiles = {} if profile is None else read_sources(profile)
     if unknown := profiles.keys() - sources.keys():
         raise ConfigurationError.unknown("source of a profile (NAME=PROFILE)", min(unknown), sources)
@@ -76,8 +82,6 @@ def open_sources(text: str, *, profile: Any = None, **settings: Any) -> Knowledg
             split_url(address, f"source {name}")
 
     def open_one(name: str) -> KnowledgeGraph:
-        from triplewise.tools.federation.direct_mapping import is_database, open_database_graph
-
         if is_database(sources[name]):
             return open_database_graph(sources[name], name)
         return open_kg(sources[name], profile=profiles.get(name), **settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 import weakref
@@ -177,7 +178,8 @@ def evaluate(
             if cancelled.is_set():
                 break
     except SyntaxError as error:
-        return Result(Outcome.SYNTAX, message=f"the query is not valid SPARQL: {error}")
+        reason = re.sub("(?s)expected one of Prefix not found.*", "this prefix is not declared", str(error))
+        return Result(Outcome.SYNTAX, message=f"the query is not valid SPARQL: {reason}")
     except (OSError, RuntimeError, ValueError) as error:
         if isinstance(error, OSError) or str(error).startswith("Corruption"):
             return Result(Outcome.UNAVAILABLE, message=f"it cannot be read: {error}")

@@ -321,7 +321,7 @@ def check_format(path: Path) -> None:
     if path.is_dir():
         raise DataError("a folder, where a file was expected", path)
     if suffix_of(path) in DATABASES:
-        raise DataError(f"a relational database, not a knowledge graph; ask it with --db {path}", path)
+        raise DataError(f"a relational database: ask it as it is, with --kg {path} or --db {path}", path)
     if suffix_of(path) not in (known := (*FORMATS, TEXT, LABELS)):
         legal = ", ".join(known)
         raise DataError(f"unknown format; known suffixes (also with .gz, .zst or .bz2): {legal}", path)

@@ -6,15 +6,22 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from triplewise.tools.core.terms import IRI, Literal, Node, Variable
+from triplewise.tools.kg import readable
 from triplewise.tools.pyql import program as pyql
 from triplewise.tools.pyql.program import Fact, PyQL
 
-Label: TypeAlias = Callable[[IRI], str]  # How a node, class or relation is called
+Label: TypeAlias = Callable[[Node], str]  # How a node, class or relation is called
 
 
-def describe(program: PyQL, label: Label) -> str:
+def describe(program: PyQL, label: Callable[[IRI], str], literal: Callable[[Literal], str] = readable) -> str:
     """Return a program in words: `Goethe -[partner]-> ?partner -[place of birth]-> ?place_of_birth`."""
-    parts = _in_words(program.clauses, label)
+
+    def shown(node: Node) -> str:
+        if isinstance(node, IRI):
+            return label(node)
+        return literal(node) if isinstance(node, Literal) else node.n3()
+
+    parts = _in_words(program.clauses, shown)
     if order := program.order:
         first = f"the first {order.limit} " if order.limit else ""
         best = "largest" if order.descending else "smallest"
@@ -31,11 +38,11 @@ def _in_words(clauses: Iterable[pyql.Clause], label: Label) -> list[str]:
             subject, object_, name = clause.subject, clause.object, label(clause.relation)
             if end not in (subject, object_):
                 turned = subject not in known and isinstance(subject, Variable)
-                turned = turned and (object_ in known or not isinstance(object_, Variable))
+                turned = turned and (object_ in known or isinstance(object_, IRI))
                 end = object_ if turned else subject
-                parts.append(_shown(end, label))
+                parts.append(label(end))
             arrow, end = (f"-[{name}]->", object_) if end == subject else (f"<-[{name}]-", subject)
-            parts[-1] += f" {arrow} {_shown(end, label)}"
+            parts[-1] += f" {arrow} {label(end)}"
         else:
             parts.append(_clause_in_words(clause, label))
             end = None
@@ -50,10 +57,10 @@ def _clause_in_words(clause: pyql.Clause, label: Label) -> str:
             name = label(type_)
             return f"{variable.n3()} is {'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
         case pyql.AnyOf(variable, nodes):
-            return f"{variable.n3()} is {' or '.join(_shown(n, label) for n in nodes)}"
+            return f"{variable.n3()} is {' or '.join(label(n) for n in nodes)}"
         case pyql.Filter(left, operator, right):
             word = {"=": "is", "!=": "is not"}.get(operator, operator) if isinstance(right, IRI) else operator
-            return f"{_shown(left, label)} {word.replace('_', ' ')} {_shown(right, label)}"
+            return f"{label(left)} {word.replace('_', ' ')} {label(right)}"
         case pyql.Extreme(variable, largest):
             return f"the {'greatest' if largest else 'least'} {_plain(variable)}"
         case pyql.Aggregate(of, _, per, function):
@@ -70,12 +77,6 @@ def _clause_in_words(clause: pyql.Clause, label: Label) -> str:
 
 def _pattern_in_words(pattern: Iterable[pyql.Clause], label: Label) -> str:
     return " and ".join(_in_words(pattern, label))
-
-
-def _shown(node: Node, label: Label) -> str:
-    if isinstance(node, IRI):
-        return label(node)
-    return node.value if isinstance(node, Literal) else node.n3()
 
 
 def _plain(variable: Variable) -> str:

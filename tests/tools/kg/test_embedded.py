@@ -31,6 +31,12 @@ def test_named_graphs_are_read_as_one() -> None:
     assert [len(p) for p in find_paths(kg, e("a"), e("c"), 3, 10_000).paths] == [2]
 
 
+def test_a_prefix_that_is_not_declared_is_named_without_the_grammar() -> None:
+    message = open_turtle("<a> <p> <b> .").query("SELECT ?x { ?x nope:p ?y }").message
+    assert message.endswith("this prefix is not declared")
+    assert "expected" not in message
+
+
 def test_blank_nodes_are_iris_with_an_underscore() -> None:
     kg = open_turtle("<a> <p> [ <q> 1 ] .")
     (node,) = kg.query("SELECT ?x { ?y ?p ?x FILTER(isBlank(?x)) }").column("x")

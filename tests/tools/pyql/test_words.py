@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triplewise.tools.core.terms import IRI
+from triplewise.tools.core.terms import IRI, XSD
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.words import describe
@@ -46,3 +46,13 @@ def label(iri: IRI) -> str:
 )
 def test_words(script: str, words: str) -> None:
     assert describe(PyQL.parse(script.replace("; ", "\n"), PROFILE), label) == words
+
+
+def test_literals_read_as_people_write_them_or_as_the_graph_has_them() -> None:
+    script = f"""add_fact(?x, open, "true"^^<{XSD}boolean>)
+add_fact(?x, since, ?d)
+add_filter(?d, <, "1903-06-25"^^<{XSD}date>)"""
+    program = PyQL.parse(script, PROFILE)
+    assert describe(program, label) == "?x -[open]-> yes; ?x -[since]-> ?d; ?d < 25 June 1903"
+    exact = describe(program, label, lambda literal: literal.value)
+    assert exact == "?x -[open]-> true; ?x -[since]-> ?d; ?d < 1903-06-25"
