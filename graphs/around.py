@@ -147,7 +147,10 @@ class ServedGraph:
                 near = tuple({m.id: m for m in search_kg(kg, words, encoder=encoder, limit=NEAR)}.values())
         except TriplewiseError:
             return None
-        relation = next((r for facts in held for r in facts.relations), None)
+        followed = "".join(r.text for r in state.readings[state.attempt : state.attempt + 1])
+        relations = [r for facts in held for r in facts.relations]
+        read = [r for r in relations if f"-[{r.label}]-" in followed]
+        relation = next(iter(read or (relations if answer.status == "not_found" else ())), None)
         cures = tuple(self._cures(state, relation, words))
         return Held(words=words, entities=tuple(held), near=near, cures=cures)
 

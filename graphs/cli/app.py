@@ -13,6 +13,7 @@ import typer
 from triplewise.graphs.cli import ask, chat, facts, guidelines, kg, learn, options as o, plan, query, serve
 from triplewise.graphs.console import EXIT_CODES, out, pairs, relax_collector, run_command
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import packaged
 
 # Read by LangGraph when it is imported, later: only types of the state are ever loaded from a checkpoint.
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
@@ -66,7 +67,7 @@ def presets() -> None:
 @o.command(app)
 def demo() -> None:
     """Show what the demo graph is about, with questions to try."""
-    data, console = serve.demo_contents(), out()
+    data, console = packaged("triplewise.graphs.cli", "demo.yaml"), out()
     console.print(data["about"].strip() + "\n")
     for topic in data["topics"]:
         console.print(topic["topic"], style="bold")
@@ -91,8 +92,7 @@ def evaluate(context: typer.Context) -> object:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("triplewise"):
             raise
-        message = f"`triplewise eval` needs {error.name}, which is not installed; {fix}"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(f"`triplewise eval` needs {error.name}: {fix}") from error
     command, name = typer.main.get_command(commands), context.command_path
     return command.main(list(context.args), prog_name=name, standalone_mode=False)
 

@@ -112,8 +112,7 @@ def follow(request: Any, saver: Any, resume: bool, output: Output, page: Path | 
         if output.verbose:
             report.run(run.state)
         report.answer(answer, run.state.followed)
-        if answer.status == "not_found" or answer.unaccounted:
-            report.held(run.served.held(run.state))
+        report.held(run.served.held(run.state))
     if page is not None:
         run.write_page(page)
     return answer.status

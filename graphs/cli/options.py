@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from triplewise.tools.kg import KnowledgeGraph
 
 DEFAULT_PRESET = "agent"
-KG_FORMS = "demo, an RDF file, a folder of them or of `triplewise kg load`, or the URL of a SPARQL endpoint"
+KG_FORMS = (
+    "demo, a file (RDF, SQLite, CSV), a folder of RDF or of `triplewise kg load`, or a SPARQL endpoint's URL"
+)
 MORE = "Repeatable. A login goes in the URL, or in TRIPLEWISE_HOST_TOKEN (docs/endpoints.md)."
 SHAPE = "How the graph is shaped: a packaged profile or a YAML file."
 

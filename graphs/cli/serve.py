@@ -51,7 +51,7 @@ def serve(
 
     request = options.request()
     main = ServedGraph.open(request.preset, request.context)
-    topics = demo_contents()["topics"] if main.context.kg == "demo" else ()
+    topics = packaged("triplewise.graphs.cli", "demo.yaml")["topics"] if main.context.kg == "demo" else ()
     questions = tuple(topic["questions"][0] for topic in topics)
     _listen(Service(main, jobs, host in LOOPBACK, questions).app, host, port, main.kg.name)
 
@@ -115,8 +115,3 @@ def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> No
     # Whoever pressed Ctrl-C wants running answers to be cut off.
     logging.getLogger("uvicorn.error").addFilter(lambda record: not server.should_exit)
     server.run(sockets=[listening])
-
-
-def demo_contents() -> Any:
-    """Return what the demo graph is about, and questions to try by topic."""
-    return packaged("triplewise.graphs.cli", "demo.yaml")

@@ -231,7 +231,7 @@ def test_interrupts_and_bugs_end_in_a_line(
     def broken(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("triplewise.graphs.cli.serve.demo_contents", broken)
+    monkeypatch.setattr("triplewise.graphs.cli.app.packaged", broken)
     done = cli("demo")
     assert (done.code, line in done.err, "Traceback" in done.err) == (code, True, False)
     if code == 3:
@@ -259,7 +259,7 @@ class Broken:
 @pytest.mark.parametrize(
     ("entry", "line"),
     [
-        (Broken(), "`triplewise eval` needs inspect_ai, which is not installed"),
+        (Broken(), "`triplewise eval` needs inspect_ai: pip install 'triplewise[evals]'"),
         (None, "nothing brings the command `triplewise eval` here"),
     ],
 )
