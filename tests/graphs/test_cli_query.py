@@ -15,8 +15,12 @@ from typing import Any
 import pytest
 
 from tests.support.openai_server import OpenAIServer
+from triplewise.graphs.around import ServedGraph
 from triplewise.graphs.cli.app import run
 from triplewise.graphs.cli.batch import COLUMNS, read_questions
+from triplewise.nodes.state import Answer, State
+from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.parsing.reading import Reading
 
 CAPITAL = "SELECT ?city { wd:Q17 wdt:P36 ?city }"
 
@@ -234,6 +238,30 @@ def test_a_database_is_asked_by_hand(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == "25\n"
     assert run(["kg", "load", str(shop), "--into", str(tmp_path / "loaded")]) == 2
     assert f"ask it as it is, with --kg {shop} or --db {shop}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("status", ["unsure", "not_found"])
+def test_the_relation_that_was_read_gets_the_name(status: Any) -> None:
+    """Where a relation of something else was read, only what is not found gets help, of the nearest one."""
+    served = ServedGraph.open("agent", {"kg": "demo"})
+    linked = LinkedEntity("Marie Curie", 26, 37, "Q7186", "Marie Curie", 1.0)
+
+    def help_of(read: str) -> tuple[list[str], list[str]]:
+        reading = Reading("", f"Marie Curie -[{read}]-> ?x", 0.0, 0.5, uncovered=("profession",))
+        about: Any = {"linked": (linked,), "readings": (reading,), "answer": Answer(status)}
+        held = served.held(State(question="What is the profession of Marie Curie?", **about))
+        assert held is not None
+        names = [shlex.split(cure.command)[3] for cure in held.cures if "kg name" in cure.command]
+        return names, [relation.label for relation in held.entities[0].relations]
+
+    names, relations = help_of("owner")
+    assert names == ([] if status == "unsure" else relations[:1])
+    assert help_of(relations[-1])[0] == relations[-1:]
+
+
+def test_help_is_shown_where_the_answer_is_not_sure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ask", "Who wrote Dracula?", "--set", "min_confidence=1"]) == 4
+    assert "What the graph holds about Dracula" in capsys.readouterr().out
 
 
 def test_json_ld_is_read_and_no_context_fetched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
