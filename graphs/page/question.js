@@ -224,7 +224,7 @@ function graphCard(trace, terms) {
   for (const [s, , o] of bare.size ? [] : facts) for (const n of [s, o]) if (topics.has(terms.read(n).label)) bare.add(n);
   const draw = (room) => drawFacts(facts.slice(0, 60), terms, bare, answers, room);
   requestAnimationFrame(() => placeGraph(place, draw));
-  const title = memory.length ? "Memory" : "Facts of the proof";
+  const title = memory.length ? "Facts that were followed" : "Facts of the proof";
   const larger = facts.length > 6 ? el("button", { type: "button", class: "more", onclick: () => enlarge(title, draw) }, "Enlarge") : null;
   const legend = ["topic", "in the question", "answer", "answer", "relation", "relation"];
   return section(

@@ -28,6 +28,10 @@ def label(iri: IRI) -> str:
             "add_fact(?c, inside, Texas); add_type(?c, City); add_fact(?c, size, ?size); add_max(?size)",
             "Texas <-[inside]- ?c; ?c is a City; ?c -[size]-> ?size; the greatest size",
         ),
+        (
+            "add_type(?c, City); add_fact(?c, size, ?n); add_min(?n)",
+            "?c is a City; ?c -[size]-> ?n; the smallest n",
+        ),
         ("add_fact(?c, inside, Texas); add_count(?c, ?n)", "Texas <-[inside]- ?c; how many c"),
         (
             "add_fact(?c, inside, ?s); add_group(?c, ?s, ?n); add_filter(?n, >, 2)",
