@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 
 class MediaWiki:
-    """Pages by title. `fault`: html, error, status, slow, odd; asked: the queries that came."""
+    """Pages by title. `fault`: html, error, status, slow, odd, deep, long; asked: the queries that came."""
 
     def __init__(self, pages: Mapping[str, str], fault: str = "") -> None:
         self.pages, self.fault = dict(pages), fault
@@ -57,6 +57,8 @@ class MediaWiki:
                     "html": "<html>Please log in</html>",
                     "error": json.dumps({"error": {"info": "Pool queue is full"}}),
                     "odd": json.dumps({"query": []}),
+                    "deep": "[" * 100_000,
+                    "long": json.dumps({"query": {"search": [], "x": "y" * 20_000_000}}),
                 }.get(wiki.fault) or json.dumps(wiki.answer(query))
                 with suppress(OSError):  # the client has gone
                     self._send(body)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from os.path import realpath
@@ -19,12 +20,13 @@ from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
-from bs4 import BeautifulSoup
+from pydantic_core import from_json
 
 from triplewise.tools.core.addresses import split_url
 from triplewise.tools.core.errors import DataError, DocumentsUnavailableError
 from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.files import unreadable
+from triplewise.tools.core.isolation import IsolatedCalls
 from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import LRUCache
 from triplewise.tools.retrieval.encoder import open_encoder
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 HTML = (".html", ".htm")
 ENDINGS = (".txt", ".md", *HTML)
 PASSAGE = 600  # characters that a passage has at most: encoders read little more
-MOST_BYTES = 16 * 2**20  # Bytes read of one file
+MOST_BYTES = 16 * 2**20  # Bytes read of one file, or of one answer of a wiki
+HTML_SECONDS = 60.0  # that reading one page of HTML may take
 COMPARED = 50  # Passages that are compared by vectors at least: those that BM25 puts first
 WIKIPEDIA = "wikipedia"
 REQUEST_SECONDS, PAGES, CHARACTERS, REMEMBERED = 8.0, 3, 30_000, 256
@@ -156,7 +159,13 @@ class WikipediaDocuments(Documents):
 
                 def query(**parameters: str | int) -> Any:
                     parameters |= {"action": "query", "format": "json"}
-                    return http.get(self.url, params=parameters).raise_for_status().json()["query"]
+                    body, end = bytearray(), time.monotonic() + REQUEST_SECONDS
+                    with http.stream("GET", self.url, params=parameters) as response:
+                        for piece in response.raise_for_status().iter_bytes():
+                            body += piece
+                            if len(body) > MOST_BYTES or time.monotonic() > end:
+                                raise ValueError("the answer is too long, or takes too long")
+                    return from_json(bytes(body))["query"]
 
                 for hit in query(list="search", srsearch=topic, srlimit=PAGES)["search"]:
                     title = str(hit["title"])
@@ -243,17 +252,13 @@ def read_file(file: Path) -> list[str]:
             # A character that was cut in two is left out.
             data = data[:MOST_BYTES].decode("utf-8", "ignore").encode()
         if ending in HTML:
-            page = BeautifulSoup(data, "html.parser")
-            title = heading.get_text() if (heading := page.title or page.find("h1")) else ""
-            for tag in page.find_all(_UNREAD):
-                tag.decompose()
-            text = page.get_text("\n", strip=True)
+            if (page := _html.run(data, HTML_SECONDS)) is None:
+                raise DataError("cannot read the document as HTML: nested too deep, or none", file)
+            title, text = page
         else:
             text = data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable(file, error) from error
-    except (RecursionError, ValueError, AssertionError) as error:
-        raise DataError(f"cannot read the document as HTML: {type(error).__name__}", file) from error
     if "\x00" in text and ending not in HTML:
         raise DataError("cannot read the document as text: it holds zero bytes, as binary files do", file)
     if ending == ".md":
@@ -261,6 +266,26 @@ def read_file(file: Path) -> list[str]:
         text = _HEADING.sub(lambda m: f"\n\n{m[1]}\n\n", text)
     title = " ".join(title.split()) or " ".join(re.sub(r"[_-]+", " ", file.stem).split())
     return [title[:200], *passages(text)]
+
+
+def html_reader() -> Callable[[bytes], tuple[str, str] | None]:
+    """Return what gives title and text of a page: its parser takes hours for some, and cannot be ended."""
+
+    def read(data: bytes) -> tuple[str, str] | None:
+        from bs4 import BeautifulSoup
+
+        with suppress(RecursionError, ValueError, AssertionError):
+            page = BeautifulSoup(data, "html.parser")
+            title = heading.get_text() if (heading := page.title or page.find("h1")) else ""
+            for tag in page.find_all(_UNREAD):
+                tag.decompose()
+            return title, page.get_text("\n", strip=True)
+        return None
+
+    return read
+
+
+_html = IsolatedCalls(f"{__name__}:{html_reader.__name__}", tuple)
 
 
 def passages(text: str) -> Iterator[str]:

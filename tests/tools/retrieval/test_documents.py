@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,15 @@ def test_a_langchain_retriever_serves_as_documents() -> None:
     assert documents.find("") == ()
     assert queries == ["Ann job", "Ann", "What?"]
     assert open_documents(documents) is documents
+
+
+@pytest.mark.parametrize("page", ["<!--" * 60_000, "<div>" * 100_000, "<a b='" * 60_000])
+def test_a_page_that_its_parser_never_ends_is_left_out(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triplewise.tools.retrieval.documents.HTML_SECONDS", 1.0)
+    (tmp_path / "a.txt").write_text("Ann Lee was born in Oslo.")
+    (tmp_path / "b.html").write_text(page)
+    begun = time.monotonic()
+    assert search(open_documents(tmp_path), "Ann Lee") == ["Ann Lee was born in Oslo."]
+    assert time.monotonic() - begun < 20

@@ -36,7 +36,7 @@ def test_pages_are_searched_fetched_and_ranked() -> None:
         assert documents.find("") == ()
 
 
-@pytest.mark.parametrize("fault", ["html", "error", "status", "odd", "slow"])
+@pytest.mark.parametrize("fault", ["html", "error", "status", "odd", "slow", "deep", "long"])
 def test_what_goes_wrong_is_told_in_time(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triplewise.tools.retrieval.documents.REQUEST_SECONDS", 0.2)
     with MediaWiki(PAGES, fault) as wiki:
