@@ -100,7 +100,7 @@ class _NameReader:
     def _read_section(self, section: str, pattern: str, kind: str) -> None:
         """Read the names of one predicate, in the engine's own order."""
         state: Any = self.connection.execute("SELECT * FROM pages WHERE section = ?", (section,)).fetchone()
-        _, read, finished = state or (section, 0, False)
+        (_, read, finished), last = state or (section, 0, False), frozenset[object]()
         page, facts = PAGE, kind != "descriptions"
         # Classes are not known by their instances.
         types = ", ".join(f"<{p}>" for p in self.profile.type_predicates)
@@ -116,6 +116,9 @@ class _NameReader:
             if result.outcome is Outcome.TRUNCATED:  # the endpoint sends fewer rows than requested
                 page = max(len(result.rows) - 1, LEAST_PAGE)
             elif result.outcome.ok:
+                earlier, last = last, frozenset(result.rows)
+                if last and last == earlier:
+                    raise KGUnavailableError("it gives the same names again and again: it ignores OFFSET")
                 rows = [
                     (node.value, section, name.value, name.language.lower(), whole_number(n) or 0)
                     for node, name, n in result.rows

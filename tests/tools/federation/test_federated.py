@@ -86,6 +86,12 @@ def test_a_path_that_repeats_steps_of_several_sources_is_refused(kg: FederatedKG
     assert kg.query(PREFIXES + "SELECT ?x { my:anna (^my:lentTo/my:lentTo)+ ?x }").rows
 
 
+def test_a_query_that_is_too_deep_is_refused(kg: FederatedKG) -> None:
+    for depth, outcome in ((40, Outcome.ROWS), (300, Outcome.SYNTAX), (5_000, Outcome.SYNTAX)):
+        query = f"{PREFIXES} SELECT ?d {'{' * depth} my:alien wdt:P57 ?d {'}' * depth}"
+        assert kg.query(query).outcome is outcome
+
+
 def test_who_holds_what_is_asked_once_and_values_carry_over(kg: FederatedKG) -> None:
     query = "SELECT ?p { ?f my:lentTo my:anna . ?f wdt:P57 ?d . ?d wdt:P19 ?p }"
     values(kg, query)
