@@ -14,7 +14,8 @@ from triplewise.graphs.cli.app import run
 from triplewise.graphs.cli.options import GraphOptions, read_config
 from triplewise.graphs.studio import read_allowed
 from triplewise.nodes.context import Context
-from triplewise.tools.core.errors import TriplewiseError
+from triplewise.tools.core.configuration import find_part
+from triplewise.tools.core.errors import ConfigurationError, TriplewiseError
 
 VALUES = (
     *("true", "5", "-1", "1.5", "inf", "nan", "99999999999999999999", "2020-01-01", "12:00:00"),
@@ -80,3 +81,18 @@ def test_values_that_fit_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     Path("triplewise.toml").write_text("[settings]\n" + "\n".join(lines), encoding="utf-8")
     assert read_config() == given_
     assert "films.ttl" in GraphOptions(kg=None, profile=None).source
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["1 / 0", "raise SystemExit", "import sys; sys.exit(5)", "def f(): f()\nf()", "(((", None],
+)
+def test_own_code_that_fails_is_an_error_of_ours(
+    code: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = f"own_{abs(hash(code))}" if code else ".relative"
+    (tmp_path / f"{module}.py").write_text(code or "")
+    with pytest.raises(ConfigurationError, match="cannot be imported"):
+        find_part("preset", f"{module}:thing", {}, callable)

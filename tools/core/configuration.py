@@ -74,8 +74,9 @@ def find_part(what: str, given: Any, legal: Mapping[str, Any], kind: Callable[[A
             sys.path.append(here)
         try:
             part = getattr(import_module(module), name)
-        except (ImportError, AttributeError, SyntaxError) as error:
-            raise ConfigurationError(f"{what} {given!r} cannot be imported: {error}") from error
+        except (Exception, SystemExit) as error:  # whatever code of one's own does
+            reason = f"{type(error).__name__}: {error}"
+            raise ConfigurationError(f"{what} {given[:200]!r} cannot be imported ({reason})") from error
     if not kind(part):
         raise ConfigurationError(f"{given!r} is not a {what} (its type is {type(part).__name__})")
     return part
