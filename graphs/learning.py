@@ -29,7 +29,7 @@ from triplewise.nodes.hints import opening, prompt_values, turns_of
 from triplewise.nodes.models import split_model
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, State
-from triplewise.tools.core.errors import ConfigurationError, QuestionError, RunError, UserError
+from triplewise.tools.core.errors import ConfigurationError, DataError, QuestionError, RunError, UserError
 from triplewise.tools.core.files import exclusive, read_text, write_json, write_text
 from triplewise.tools.learning import exploration, trajectory
 from triplewise.tools.learning.exploration import Question
@@ -74,7 +74,7 @@ class LearningState(BaseModel):
     iteration: int = 0
     settings: dict[str, Any] = {}
     best: dict[str, Any] = {}
-    scores: list[dict[str, Any]] = []
+    scores: list[dict[str, int | float]] = []
     rounds: list[dict[str, Any]] = []
     stopped: str = ""
 
@@ -144,7 +144,10 @@ class SelfLearning:
         self.config, self.folder, self.journal, self.report = config, folder, journal, report
         self.state, path = LearningState(), folder / REPORT
         if path.is_file():
-            self.state = LearningState.model_validate_json(path.read_bytes())
+            try:
+                self.state = LearningState.model_validate_json(path.read_bytes())
+            except ValueError as error:
+                raise DataError("holds no state of learning; name another folder", path) from error
         self._use_policy()
         if self.context.offline != (config.policy == "embedded"):
             why = "the offline policy acts without a language model, the model policy with one"

@@ -114,6 +114,8 @@ class Checkpoints:
             with suppress(BlockingIOError), exclusive(path.with_suffix(".lock"), BlockingIOError()):
                 try:
                     request = TypeAdapter(RunRequest).validate_json(path.read_bytes())
+                    if self.note(request.thread) != path or "\0" in request.folder:
+                        raise ValueError("it was changed by others")
                 except ValueError:  # killed while writing it (nothing had begun), or damaged
                     path.unlink()
                     continue
@@ -146,9 +148,10 @@ def open_saver(path: Path, notify: Callable[[str], None]) -> SqliteSaver:
             raise sqlite3.DatabaseError(verdict)
         saver = SqliteSaver(connection, serde=serializer())
         saver.setup()
+        saver.delete_thread("")  # tables of the same names may be another program's
     except sqlite3.DatabaseError as error:
         connection.close()
-        if isinstance(error, sqlite3.OperationalError):
+        if isinstance(error, sqlite3.OperationalError) and "no such column" not in str(error):
             raise
         aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
         path.rename(aside)

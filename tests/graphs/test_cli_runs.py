@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import sqlite3
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,17 @@ def test_a_damaged_file_is_set_aside(cli: Cli, state: Path) -> None:
     assert cli("ask", "Who wrote Dracula?", "-q").err == ""
 
 
+def test_tables_of_another_program_are_set_aside(cli: Cli, state: Path) -> None:
+    cli("ask", "Who wrote Dracula?", "-q")
+    (state / "checkpoints.sqlite").unlink()
+    with sqlite3.connect(state / "checkpoints.sqlite") as connection:
+        connection.executescript("CREATE TABLE checkpoints (a); CREATE TABLE writes (b);")
+    connection.close()
+    done = cli("ask", "Who wrote Dracula?", "-q")
+    assert done.code == 0
+    assert "set aside" in done.err
+
+
 def test_where_nothing_can_be_written_the_run_goes_on_without(cli: Cli, state: Path) -> None:
     state.parent.write_text("a file where the folder should be")
     done = cli("ask", "Who wrote Dracula?", "-q")
@@ -158,6 +171,20 @@ def test_the_newest_run_is_resumed_first(store: Checkpoints) -> None:
         os.utime(store.note(thread), (number, number))
     assert store.unfinished().thread == "b"
     store.close()
+
+
+@pytest.mark.parametrize(
+    "change", [{"thread": "../other"}, {"thread": "a\0b"}, {"folder": "a\0b"}, {"entities": 5}]
+)
+def test_a_note_that_others_changed_is_forgotten(store: Checkpoints, change: dict[str, Any]) -> None:
+    other = store.notes.parent / "other.json"
+    other.write_text("{}")
+    request = asdict(RunRequest("Who?", {}, "agent", {}, thread="abc")) | change
+    store.note("abc").write_text(json.dumps(request))
+    with pytest.raises(ConfigurationError, match="no unfinished run"):
+        store.unfinished()
+    assert other.exists()
+    assert not store.note("abc").exists()
 
 
 def test_a_run_that_is_still_going_is_not_resumed(store: Checkpoints) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from tests.support.films import FILMS, write_graph, write_questions
 from tests.support.learning_kills import NoteLearner
 from triplewise.graphs.learning import JOBS, LearningConfig, LearningState, learn, reason_to_stop
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import exclusive
 from triplewise.tools.learning.trajectory import Trajectory, read_trajectories
 
@@ -214,3 +215,11 @@ def test_what_cannot_be_learned_is_refused(films: Path, whole: Path, tmp_path: P
         pytest.raises(ConfigurationError, match="another process is learning"),
     ):
         learn(config(films), tmp_path / "one", learner=NoteLearner())
+
+
+@pytest.mark.parametrize("content", ["", "[" * 100_000, '{"scores": 5}', '{"scores": [{"f1": "x"}]}', "\x00"])
+def test_a_damaged_state_is_named(films: Path, whole: Path, tmp_path: Path, content: str) -> None:
+    into = Path(shutil.copytree(whole, tmp_path / "run"))
+    (into / "report.json").write_text(content)
+    with pytest.raises(DataError, match=r"report\.json: holds no state of learning"):
+        run(films, into)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from platformdirs import user_data_path
+from pydantic_core import from_json
 
 from triplewise.tools.core.addresses import without_login
 from triplewise.tools.core.files import check_regular, writing
@@ -21,6 +22,7 @@ from triplewise.tools.core.names import normalise
 
 Kind = Literal["ratings", "names"]
 DEMO = "demo"
+LONGEST = 100_000  # Bytes of a record; a line that is longer is damaged
 TEXTS = {"names": ("source", "relation", "name"), "ratings": ("source", "question", "program", "rating")}
 
 
@@ -70,8 +72,9 @@ def _records(kind: Kind, source: str | Path) -> list[dict[str, Any]]:
     """The whole records of a graph; a line that is damaged is left out."""
     path, key, records = user_data_path("triplewise") / f"{kind}.jsonl", graph_key(source), []
     for line in path.read_bytes().splitlines() if path.is_file() else ():
-        with suppress(ValueError, TypeError, RecursionError):
-            record = {"answer": [], "entities": {}, **json.loads(line)}
+        with suppress(ValueError, TypeError):
+            # Half characters are an error to it, as is endless depth.
+            record = {"answer": [], "entities": {}, **from_json(line[:LONGEST])}
             kinds = dict.fromkeys(TEXTS[kind], str) | {"answer": list, "entities": dict}
             is_whole = all(isinstance(record.get(name), of) for name, of in kinds.items())
             if is_whole and record["source"] == key:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import Json, TypeAdapter, ValidationError
+
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.core.files import packaged
@@ -25,6 +27,8 @@ from triplewise.tools.kg.rdf import read_triple
 
 WAIT = 15.0  # seconds to wait while another process writes
 _VERSION = 1
+_Row = tuple[str, str, Json[dict[str, str]], Json[tuple[str, ...]], FactStatus, str, str]
+_Read = tuple[str, str, str, str, str, str, str, float]
 _READING = ("question", "document", "source", "sentence", "time", "reader", "confidence")
 
 
@@ -67,22 +71,22 @@ class FactStore:
         """Return the facts, oldest first: all, or those of some status."""
         if not self.path.exists():
             return []
+        readings, stored = defaultdict[str, list[dict[str, Any]]](list), []
         with self._connected() as connection:
             rows = connection.execute("SELECT * FROM facts ORDER BY added, rowid").fetchall()
             read = connection.execute("SELECT * FROM readings ORDER BY time, rowid").fetchall()
-        readings = defaultdict[str, list[dict[str, Any]]](list)
-        for fact_id, *rest in read:
-            readings[fact_id].append(dict(zip(_READING, rest, strict=True)))
-        stored = []
-        for fact_id, triple, labels, conflicts, status, added, decided in rows:
-            fact = ExtractedFact(
-                triple=read_triple(triple),
-                labels=json.loads(labels),
-                conflicts=tuple(json.loads(conflicts)),
-                status=status,
-                **max(readings[fact_id], key=lambda reading: reading["confidence"]),
-            )
-            stored.append(StoredFact(fact, tuple(readings[fact_id]), added, decided))
+            for fact_id, *rest in TypeAdapter(list[_Read]).validate_python(read):
+                readings[fact_id].append(dict(zip(_READING, rest, strict=True)))
+            for row in TypeAdapter(list[_Row]).validate_python(rows):
+                fact_id, triple, labels, conflicts, status, added, decided = row
+                fact = ExtractedFact(
+                    triple=read_triple(triple),
+                    labels=labels,
+                    conflicts=conflicts,
+                    status=status,
+                    **max(readings[fact_id], key=lambda reading: reading["confidence"]),
+                )
+                stored.append(StoredFact(fact, tuple(readings[fact_id]), added, decided))
         return [known for known in stored if not wanted or known.fact.status in wanted]
 
     def get(self, prefix: str) -> StoredFact:
@@ -118,9 +122,10 @@ class FactStore:
                 with connection:
                     connection.execute(f"BEGIN {kind}")
                     yield connection
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, ValueError) as error:
+            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             remedy = "name another file with --facts (setting facts)"
-            raise DataError(f"the facts cannot be read or written ({error}); {remedy}", self.path) from error
+            raise DataError(f"the facts cannot be read or written ({reason}); {remedy}", self.path) from error
 
 
 def _now() -> str:

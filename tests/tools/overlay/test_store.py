@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, XSD, Literal, Triple, text
 from triplewise.tools.overlay.store import FactStore, default_path
@@ -140,3 +141,21 @@ def test_a_kg_has_one_file_however_its_path_is_written(
     assert default_path("http://me:secret@host/sparql") == default_path("http://host/sparql")
     assert "secret" not in str(default_path("http://me:secret@host/sparql"))
     assert len({default_path(k) for k in ("demo", "films.ttl", "http://host/sparql", "http://host/2")}) == 4
+
+
+@pytest.mark.parametrize("value", ["X'ff'", "'[[['", "''", "5"])
+@pytest.mark.parametrize(
+    "column", ["facts.id", "facts.triple", "facts.labels", "facts.status", "readings.confidence"]
+)
+def test_a_file_that_was_changed_by_others_is_named(store: FactStore, column: str, value: str) -> None:
+    store.add([FACT])
+    table, _, name = column.partition(".")
+    with sqlite3.connect(store.path) as connection:
+        connection.execute(f"UPDATE {table} SET {name} = {value}")
+    connection.close()
+    if (column, value) == ("readings.confidence", "5"):  # a number like others
+        assert store.facts()[0].fact.confidence == 5
+        return
+    with pytest.raises(DataError, match="the facts cannot be read or written") as error:
+        store.facts()
+    assert str(store.path) in str(error.value)
