@@ -207,7 +207,7 @@ def prepared(graph: Graph, parts: Sequence[str] | None = None) -> LoadedKG:
     made_from = hashlib.sha256(f"{FORMAT}\0{graph.profile}{sums}".encode()).hexdigest()
     folder = user_cache_path("triplewise") / "evals" / f"{graph.name}-{made_from[:16]}"
     try:
-        triples = int(read_manifest(folder)["triples"])
+        triples = read_manifest(folder).triples
     except DataError:  # not there, damaged, or written by another version: it is ours, and made again
         with progress_bars() if sys.stderr.isatty() else nullcontext() as progress:
             shape = graph.profile or None

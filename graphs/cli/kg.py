@@ -123,9 +123,8 @@ def _size_of(kg: KnowledgeGraph, folder: Path) -> list[tuple[str, str]]:
 
     if is_store(folder):
         manifest = read_manifest(folder)
-        names = f"{manifest['names']:,} names in the index"
-        rows = [("triples", f"{manifest['triples']:,}"), ("labels", names)]
-        if not all("sha256" in facts for facts in manifest["files"].values()):
+        rows = [("triples", f"{manifest.triples:,}"), ("labels", f"{manifest.names:,} names in the index")]
+        if not all("sha256" in facts for facts in manifest.files.values()):
             again = f"triplewise kg load SOURCES --into {folder} --replace"
             rows.append(("checksums", f"none, so damage may go unnoticed; to have them: {again}"))
         return rows

@@ -255,12 +255,14 @@ def state_folder() -> Path:
     return make_private(user_state_path("triplewise"), folder=True)
 
 
-def kept_json(folders: Sequence[Path], name: str, days: float, make: Callable[[], Any]) -> Any:
-    """Return what a JSON file in the first writable folder holds, by `make` if missing, broken or too old."""
+def kept_json(folders: Sequence[Path], name: str, days: float, kind: type[T], make: Callable[[], Any]) -> Any:
+    """Return the `kind` in a JSON file of the first writable folder; by `make` if it has none, or is old."""
+    from pydantic import TypeAdapter
+
     path = next((folder / name for folder in folders if is_writable(folder)), None)
     with suppress(OSError, ValueError):
         if path is not None and time.time() - path.stat().st_mtime < days * 86_400:
-            return json.loads(path.read_text(encoding="utf-8"))
+            return TypeAdapter(kind).validate_json(path.read_bytes(), strict=True)
     value = make()
     if path is not None and value is not None:
         with suppress(OSError):  # it serves this time

@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.files import kept_json
@@ -36,16 +35,17 @@ def full_text_of(kg: KnowledgeGraph) -> FullText | None:
     """Return how to search the labels of a graph by words; None where that is not possible."""
     base = base_of(kg)
 
-    def find() -> dict[str, Any]:  # {} where that is not possible
+    def find() -> list[str]:  # [] where that is not possible
         folders = () if base.is_local else base.cache_dirs
-        return kept_json(folders, FULL_TEXT, DAYS, partial(_find_full_text, base)) or {}
+        return kept_json(folders, FULL_TEXT, DAYS, list[str], partial(_find_full_text, base)) or []
 
-    way = remembered(base, "full text", "", find)
-    return FullText(**way) if way else None
+    name, *predicates = remembered(base, "full text", "", find) or [""]
+    way = next((way for way in full_texts() if way.name == name), None)
+    return way and way.model_copy(update={"predicates": tuple(predicates)})
 
 
-def _find_full_text(kg: KnowledgeGraph) -> dict[str, Any] | None:
-    """The first dialect that finds a label of the graph, as JSON, or None; a failed query raises."""
+def _find_full_text(kg: KnowledgeGraph) -> list[str] | None:
+    """The name of the first dialect that finds a label, and its predicates; a failed query raises."""
     named = [IRI(p) for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates)]
     sample = "{{ SELECT ?by ?label WHERE {{ VALUES ?by {{ {} }} ?node ?by ?label }} LIMIT 20 }}"
     samples = " UNION ".join(sample.format(predicate.n3()) for predicate in named)
@@ -70,7 +70,7 @@ def _find_full_text(kg: KnowledgeGraph) -> dict[str, Any] | None:
 
     for ways in batches(full_texts(), kg.connections):
         if answers := list(filter(None, kg.together([partial(understood, way) for way in ways]))):
-            return answers[0].model_dump()
+            return [answers[0].name, *present]
     return None
 
 

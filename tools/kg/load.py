@@ -77,8 +77,8 @@ def load_kg(
     with scratch_folder(target, progress) as folder:
         if is_store(target) and (target / MANIFEST).stat().st_mtime >= started:
             done = opening.read_manifest(target)
-            if done["sources"] == described:  # another process has loaded it while this one waited
-                counts = done["triples"], done["names"], (), done["broken_lines"], done["seconds"]
+            if done.sources == described:  # another process has loaded it while this one waited
+                counts = done.triples, done.names, (), done.broken_lines, done.seconds
                 return LoadReport(target, load_profile(target / PROFILE), *counts)
         if is_taken(target) and not (replace and is_store(target)):
             remedy = "--replace (in Python replace=True) replaces it"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import math
 import re
@@ -17,6 +16,8 @@ from os.path import exists, isdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import BaseModel, ValidationError
 
 from triplewise.tools.core.addresses import whole_url, without_login
 from triplewise.tools.core.errors import ConfigurationError, DataError
@@ -104,38 +105,51 @@ def open_kg(
     return kg if (timeout, limit) == (kg.timeout, kg.limit) else kg.session(timeout=timeout, limit=limit)
 
 
+class Manifest(BaseModel):
+    """What stands in a store folder about it. That of the index of an endpoint has no `files`."""
+
+    format: int
+    created: str = ""
+    names_by: dict[str, Any] = {}
+    names: int = 0
+    triples: int = 0
+    files: dict[str, dict[str, int | str]] = {}  # `bytes` and `sha256`, which earlier versions did not keep
+    sources: list[dict[str, Any]] = []
+    broken_lines: int = 0
+    seconds: float = 0.0
+
+
 def is_store(folder: Path) -> bool:
     """Whether a folder holds a complete store."""
     return (folder / MANIFEST).is_file()
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path, remedy: str = "") -> Manifest:
     """The manifest of a store folder. Raises `DataError`: no store, another version's, or a damaged one."""
     path = folder / MANIFEST
-    remedy = f"load the graph again: triplewise kg load FILES --into {folder} --replace"
+    remedy = remedy or f"load the graph again: triplewise kg load FILES --into {folder} --replace"
     if not path.is_file():
         missing = f"no RDF files, and no store of triplewise (no {MANIFEST})"
         raise DataError(f"{missing}; make one with `triplewise kg load`", folder)
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        version = manifest["format"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"the manifest cannot be read ({error}); {remedy}", path) from error
-    if version != FORMAT:
-        raise DataError(f"store format {version}, this version reads {FORMAT}; {remedy}", path)
+        manifest = Manifest.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        reason = error if isinstance(error, OSError) else error.errors()[0]["msg"]
+        raise DataError(f"the manifest cannot be read ({reason}); {remedy}", path) from error
+    if manifest.format != FORMAT:
+        raise DataError(f"store format {manifest.format}, this version reads {FORMAT}; {remedy}", path)
     files = kept_files(folder)
 
     def check() -> bool:
-        for name, facts in manifest["files"].items():
-            is_same = name in files and files[name].stat().st_size == facts["bytes"]
-            # Stores loaded before have sizes alone.
+        for name, facts in manifest.files.items():
+            is_same = name in files and files[name].stat().st_size == facts.get("bytes")
             if not is_same or facts.get("sha256") not in (None, sha256(files[name])):
                 raise DataError(f"is not as it was loaded: damaged; {remedy}", folder / name)
         return True
 
     stats = ((name, file.stat()) for name, file in files.items())
     stamp = [(name, s.st_size, s.st_mtime_ns, s.st_ino) for name, s in stats]
-    kept_json([_cached(repr((folder.resolve(), stamp)), "checked")], "whole.json", math.inf, check)
+    kept_json([_cached(repr((folder.resolve(), stamp)), "checked")], "whole.json", math.inf, bool, check)
     return manifest
 
 
@@ -198,21 +212,21 @@ def _open_endpoint(url: str, given: Profile | None, deadline: Deadline | None) -
     kg.cache_dirs = (_cached(without_login(url)),)
     index = kg.cache_dirs[0] / INDEX
     if is_store(index):
-        manifest = json.loads((index / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_manifest(index, "make the index again: triplewise kg index URL --force")
         kg.profile = given or load_profile(index / PROFILE)
-        if (manifest["format"], manifest["names_by"]) == (FORMAT, kg.profile.naming()):
-            kg.index, kg.indexed = LabelIndex.on_disk(index), manifest["created"]
+        if manifest.names_by == kg.profile.naming():
+            kg.index, kg.indexed = LabelIndex.on_disk(index), manifest.created
         else:
             _log.warning(OTHER_NAMES, kg.name, "kg index URL --force --profile FILE")
     elif given is None:
         from triplewise.tools.kg.infer import endpoint_profile
 
         recognise = partial(endpoint_profile, kg.session(timeout=FIRST_LOOK, deadline=deadline))
-        packaged = map(load_profile, profile_names())
-        fits = (p.name for p in packaged if any(re.search(h, kg.name, re.I) for h in p.endpoint_hosts))
+        packaged = {p.name: p for p in map(load_profile, profile_names())}
+        fits = (n for n, p in packaged.items() if any(re.search(h, kg.name, re.I) for h in p.endpoint_hosts))
         if (name := next(fits, None)) is None:
-            name = kept_json(() if kg.is_local else kg.cache_dirs, "profile.json", DAYS, recognise)
-        kg.profile = load_profile(name or "generic")
+            name = kept_json(() if kg.is_local else kg.cache_dirs, "profile.json", DAYS, str, recognise)
+        kg.profile = packaged.get(name or "", kg.profile)
     return kg
 
 
@@ -236,8 +250,8 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
     except (OSError, RuntimeError, ValueError) as error:
         raise damaged(path, error) from error
     index = LabelIndex.on_disk(path)
-    if manifest["names_by"] != profile.naming():
-        if manifest["triples"] <= REINDEXED:
+    if manifest.names_by != profile.naming():
+        if manifest.triples <= REINDEXED:
             index = index_of(store, profile)
         else:
             _log.warning(OTHER_NAMES, path.name, f"kg load SOURCES --into {path} --replace --profile FILE")

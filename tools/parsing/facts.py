@@ -28,6 +28,7 @@ from triplewise.tools.kg.rdf import QUESTIONS_IN, parse_term, safe_iri
 
 Pair: TypeAlias = tuple[bytes, bytes]
 """Subject and object of a fact in N-Triples form; numbers and booleans may also stand bare."""
+_Read: TypeAlias = dict[str, list[tuple[str, str]]]  # Subject and object of each fact by relation
 Facts: TypeAlias = Iterable[tuple[str, Iterable[Pair]]]  # Facts by the IRI of their relation
 SMALL, FAR = 400_000, 30_000  # facts up to which a graph is read whole: of this machine, of another one
 PAGE = 10_000  # facts that one request asks for
@@ -134,7 +135,7 @@ def whole_facts(kg: KnowledgeGraph) -> Facts | None:
         return ((r, (line.split(b"\t", 1) for line in sorted(lines))) for r, lines in own)  # type: ignore[misc]
     memory, folders = memory_of(kg, "facts"), () if kg.is_local else kg.cache_dirs
     name = f"facts-{zlib.crc32(repr(kg.profile).encode()):08x}.json"
-    found = None if "unread" in memory else kept_json(folders, name, DAYS, partial(_read_all, kg))
+    found = None if "unread" in memory else kept_json(folders, name, DAYS, _Read, partial(_read_all, kg))
     if found is None:
         memory["unread"] = True
         return None
@@ -160,8 +161,8 @@ def merged(graphs: Iterable[Facts]) -> Facts:
     return sorted(facts.items())
 
 
-def _read_all(kg: KnowledgeGraph) -> dict[str, list[tuple[str, str]]] | None:
-    """All facts of an endpoint with a small graph: subject and object by relation."""
+def _read_all(kg: KnowledgeGraph) -> _Read | None:
+    """All facts of an endpoint with a small graph."""
     most = SMALL if kg.is_local else FAR
     some = f"SELECT (COUNT(*) AS ?n) WHERE {{ {{ SELECT ?s WHERE {{ ?s ?p ?o }} LIMIT {most + 1} }} }}"
     result = kg.query(some, timeout=LOOK)
@@ -180,7 +181,7 @@ def _read_all(kg: KnowledgeGraph) -> dict[str, list[tuple[str, str]]] | None:
     if len(read) < COMPLETE * size:
         _log.info("%s gives other facts on each page: its graph is not read whole", kg.name)
         return None
-    facts: dict[str, list[tuple[str, str]]] = {}
+    facts: _Read = {}
     for relation, subject, value in sorted(read):
         if is_read(relation, kg.profile):
             facts.setdefault(relation, []).append((subject, value))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -143,6 +145,18 @@ def test_the_dialect_that_finds_a_known_label_is_used(way: FullText) -> None:
         assert kg.query(user).outcome is Outcome.SYNTAX
 
 
+def test_an_endpoint_that_ignores_offset_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    with StoreServer(PEOPLE) as server:
+        kg = open_kg(server.url)
+        assert isinstance(kg, EndpointKG)
+        monkeypatch.setattr(endpoint_index, "PAGE", 4)
+        query = EndpointKG.query
+        ignores = lambda self, sparql, **more: query(self, re.sub(r"OFFSET \d+", "", sparql), **more)  # noqa: E731
+        monkeypatch.setattr(EndpointKG, "query", ignores)
+        with pytest.raises(KGUnavailableError, match="it ignores OFFSET"):
+            index_endpoint(kg, pause=0)
+
+
 def test_an_index_goes_on_where_it_was_broken_off_and_opens_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -205,12 +219,19 @@ def test_known_graphs_are_recognised_by_their_facts(name: str, monkeypatch: pyte
 
 def test_what_fails_is_not_kept(tmp_path: Path) -> None:
     values = iter([None, "a", "b"])
-    assert [kept_json([tmp_path / "new"], "x.json", 1, lambda: next(values)) for _ in range(3)] == [
+    assert [kept_json([tmp_path / "new"], "x.json", 1, str, lambda: next(values)) for _ in range(3)] == [
         None,
         "a",
         "a",
     ]
-    assert kept_json([tmp_path / "new"], "x.json", 0, lambda: next(values)) == "b"
+    assert kept_json([tmp_path / "new"], "x.json", 0, str, lambda: next(values)) == "b"
+
+
+@pytest.mark.parametrize("content", ["5", "[" * 100_000, '{"a": 1}', '["x", 5]', "", "\x00"])
+def test_what_is_kept_of_another_kind_is_made_anew(tmp_path: Path, content: str) -> None:
+    (tmp_path / "x.json").write_text(content)
+    assert kept_json([tmp_path], "x.json", 1, list[str], lambda: ["new"]) == ["new"]
+    assert json.loads((tmp_path / "x.json").read_text()) == ["new"]
 
 
 def _basic(pair: str) -> str:

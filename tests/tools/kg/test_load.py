@@ -9,9 +9,11 @@ import time
 from codecs import BOM_UTF8
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import zstandard
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import LONGEST_LINE
@@ -333,6 +335,22 @@ def test_a_missing_file_of_a_store_and_a_store_of_an_earlier_version(loaded: Pat
     write(store / "manifest.json", json.dumps(manifest | {"format": 1}))
     with pytest.raises(DataError, match=r"store format 1, this version reads 3.*triplewise kg load"):
         open_kg(store)
+
+
+@settings(deadline=None, database=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_a_manifest_of_any_content_opens_the_graph_or_is_named(loaded: Path, data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(shutil.copytree(loaded, Path(folder, "kg"))) / "manifest.json"
+        manifest = json.loads(path.read_text())
+        place = data.draw(st.sampled_from([manifest, manifest["files"], *manifest["files"].values()]))
+        key = data.draw(st.sampled_from(sorted(place)))
+        place[key] = data.draw(st.sampled_from([None, 5, -1, "x", [], {}, [5], {"x": 5}, 1e308, True]))
+        if data.draw(st.booleans()):
+            del place[key]
+        path.write_text(data.draw(st.sampled_from([json.dumps(manifest), "[" * 100_000, "5", ""])))
+        with suppress(DataError):
+            read_manifest(path.parent)
 
 
 def test_others_may_read_what_the_umask_lets_them(loaded: Path) -> None:

@@ -137,3 +137,17 @@ def test_static_vectors_tell_which_texts_are_alike() -> None:
     assert np.allclose(np.linalg.norm(vectors[:3], axis=1), 1, atol=1e-5)
     assert vectors[0] @ vectors[1] > 0.8 > vectors[0] @ vectors[2]
     assert not vectors[3].any()
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 100, b"hello"])
+def test_a_damaged_model_in_the_cache_is_written_anew(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    EmbeddedEncoder()
+    (kept,) = tmp_path.rglob("*.onnx")
+    whole = kept.read_bytes()
+    for damaged in (content, whole[: len(whole) // 2]):
+        kept.write_bytes(damaged)
+        assert np.isfinite(EmbeddedEncoder().encode(["a"])).all()
+        assert kept.read_bytes() == whole
