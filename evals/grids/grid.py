@@ -194,11 +194,6 @@ def cells_of(
         cells.append(Cell(row, column.column, spec.model_copy(update=changed), model, metrics, why_not))
     for name in given.keys() - legal:
         raise ConfigurationError.unknown("name in --set", name, legal)
-    return _chosen(cells, only)
-
-
-def _chosen(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
-    """Return the cells that a pattern of `only` matches; without any pattern all."""
     labels = [f"{cell.row.row}/{cell.column}" for cell in cells]
     patterns = [p.casefold() for pattern in only for p in (pattern, f"{pattern}/*")] or ["*"]
     matches = [any(fnmatchcase(label.casefold(), p) for p in patterns) for label in labels]
@@ -243,15 +238,10 @@ def run_grid(
             words = str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
             yield Outcome(cell, "failed", words)
             continue
-        why, seconds = _why_failed(log), time.perf_counter() - start
+        seconds, why = time.perf_counter() - start, ""
+        if log.status != "success":
+            why = log.error.message if log.error else f"the evaluation ended with status {log.status}"
+        elif not log.results or log.results.total_samples <= len(evaluation.crashes(log)):
+            errors = [error for _, error in evaluation.crashes(log)]
+            why = f"every question crashed: {errors[0] if errors else 'no question was answered'}"
         yield Outcome(cell, "failed" if why else "complete before" if finished else "done", why, seconds, log)
-
-
-def _why_failed(log: EvalLog) -> str:
-    """Why an evaluation has no figures, "" if it has."""
-    if log.status != "success":
-        return log.error.message if log.error else f"the evaluation ended with status {log.status}"
-    failed = evaluation.crashes(log)
-    if log.results and log.results.total_samples > len(failed):
-        return ""
-    return f"every question crashed: {failed[0][1] if failed else 'no question was answered'}"
