@@ -134,15 +134,6 @@ def load_grid(name: str | Path) -> GridFile:
     return grid, document
 
 
-def spec_of(*layers: CellSpec) -> CellSpec:
-    """Return what defaults, a column and a row set together; the last one wins, `needs` add up."""
-    joined: dict[str, Any] = {"set": {}, "needs": []}
-    for layer in layers:
-        own = {key: getattr(layer, key) for key in layer.model_fields_set & CellSpec.model_fields.keys()}
-        joined |= own | {"set": joined["set"] | layer.set, "needs": [*joined["needs"], *layer.needs]}
-    return CellSpec(**joined)
-
-
 def names_of(spec: CellSpec) -> set[str]:
     """Return what may be set in a cell. Raises `ConfigurationError` on a wrong name or value in it."""
     if not spec.task:
@@ -173,7 +164,11 @@ def cells_of(
     (grid, document), cells, legal = file, list[Cell](), set[str]()
     columns = published().get(grid.published, NO_TABLE).columns
     for (i, row), column in itertools.product(enumerate(grid.rows), grid.columns):
-        spec = spec_of(grid.defaults, column, row)
+        joined: dict[str, Any] = {"set": {}, "needs": []}
+        for layer in (grid.defaults, column, row):  # the last one wins, `needs` add up
+            own = {key: getattr(layer, key) for key in layer.model_fields_set & CellSpec.model_fields.keys()}
+            joined |= own | {"set": joined["set"] | layer.set, "needs": [*joined["needs"], *layer.needs]}
+        spec = CellSpec(**joined)
         try:
             names = names_of(spec)
         except ConfigurationError as error:
