@@ -22,7 +22,7 @@ from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.language.lexicon import lexicon, root, word_list
+from triplewise.tools.language.lexicon import root, word_list
 from triplewise.tools.language.text import singular
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.derivation import Category, Derivation, Features, f
@@ -41,7 +41,7 @@ BEAM, HOPS = 12, 3  # Chains of each length that grow on, and relations of the l
 FINISHED, KEPT = 40, 8  # Chains of each length that are finished, and of an entity that become derivations
 LARGEST, LOOKED_AT = 20_000, 2_000  # Nodes at an end that grows on, and those whose relations are looked at
 MENTIONS, NODES = 3, 2  # Mentions of a question around which chains are grown, and nodes of one name
-OF_KIND = 0.35  # Least cosine of a class that is of the kind that "who", "where" or "when" asks for
+OF_KIND = 0.5  # Least probability of a class that is of the kind that "who", "where" or "when" asks for
 COMMON = 0.4  # What a word is worth that may name every relation
 MEETING = 6  # Chains of each of two entities that are tried together
 WORD, RELATION, FLOOR, END = 0.9, 1.1, 1.0, 0.6
@@ -121,7 +121,7 @@ class ChainGrower:
             fits = question.class_similarity[noun, noun + 1].copy()
             fits[list(question.vocabulary.by_head.get(singular(question.words[noun]), ()))] = 1.0
         elif question.wh is not None:
-            like = question.vocabulary.classes_like(lexicon().kinds[question.wh])
+            like = question.vocabulary.classes_like(question.wh)
             fits = (like > OF_KIND).astype(np.float32)
         else:
             return np.zeros(2 * len(index.rels), np.float32)

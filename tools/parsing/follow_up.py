@@ -155,7 +155,7 @@ def _class_key(index: GraphIndex, cls: int) -> str:
 def ground_earlier(question: Question) -> None:
     """Add what was asked before as anchors, wherever a question may refer to it."""
     index, places = question.index, _places(question)
-    person, place = (question.vocabulary.classes_like(lexicon().kinds[word]) for word in ("who", "where"))
+    person, place = (question.vocabulary.classes_like(word) for word in ("who", "where"))
     like = {"person": person, "thing": -person, "place": place}
     topics = [p.nodes for _, tree in question.earlier for p in q.parts_of(tree) if isinstance(p, q.Nodes)]
     left_out = frozenset[int]().union(*topics) if question.other_cue else frozenset()

@@ -20,6 +20,8 @@ from triplewise.tools.parsing.index import GraphIndex
 Vector = NDArray[np.float32]
 
 NAMES_IT = 0.999  # cosine of a quantity with a relation of that name
+NEAREST = 3  # examples of a kind whose cosines with a class's name count
+TEMPERATURE = 0.05  # of cosines, where they become probabilities of kinds
 SHORT = 3  # letters of words that are too short to correct others
 
 
@@ -83,10 +85,20 @@ class Vocabulary:
         own = frozenset[int]().union(*(self.quantities[word] for word in words))
         return frozenset[int]().union(*self.quantities.values()) - own
 
-    def classes_like(self, words: Sequence[str]) -> Vector:
-        """How well each class goes with what a wh-word asks for."""
-        best: Vector = np.max([self.hints[word][1] for word in words], axis=0)
-        return best
+    @cached_property
+    def class_kinds(self) -> Mapping[str, Vector]:
+        """Kinds of things -> how probably each class is of them, by its nearest examples of all kinds."""
+        examples = lexicon().examples
+        texts = [text for words in examples.values() for text in words]
+        cosines = self.classes.similarity(self._index.encode(texts))
+        ends = np.cumsum([len(words) for words in examples.values()])[:-1]
+        nearest = [np.sort(rows, axis=0)[-NEAREST:].mean(axis=0) for rows in np.split(cosines, ends)]
+        odds = np.exp(np.stack(nearest) / TEMPERATURE)
+        return dict(zip(examples, odds / odds.sum(axis=0), strict=True))
+
+    def classes_like(self, wh: str) -> Vector:
+        """How probably each class is of the kind that a wh-word asks for."""
+        return self.class_kinds["who" if wh == "whom" else wh]
 
 
 class Names:
