@@ -63,12 +63,15 @@ def get_relation(
         pages.append(context.rank(*left))
         left = [[r for r in side if r not in cut] for side, cut in zip(left, pages[-1], strict=True)]
     named, ends = _with_values(kg, pages[-1], card)
+    listed = (
+        str(named) if any(pages[-1]) else f"the relations of {shown} end with page {sum(map(any, pages))}"
+    )
     rest = f" ... and {sum(map(len, left))} more: get_relation({shown}, {n + 1})" if any(left) else ""
     return Feedback(
         arguments=(shown, *([str(n)] if n > 1 else [])),
         outcome=result.outcome,
         message=result.message,
-        observation=str(named) + ("" if context.published else rest),
+        observation=str(named) if context.published else listed + rest,
         # All that was offered so far, the newest first.
         relations={side: [r for on in reversed(pages) for r in on[i]] for i, side in enumerate(named)},
         ids={"get_relation": terms.short_ids(kg, ends)} if ends else {},

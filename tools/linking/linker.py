@@ -235,10 +235,13 @@ class _Linker:
 
     def _close(self, text: str, least: float) -> tuple[Entry, ...]:
         """Return entries with nearly this name, or whose name goes on, without those far behind the best."""
-        if len(normalise(text)) < _LEAST_LETTERS:
+        words = normalise(text).split()
+        numbers = {w for w in words if w.isdigit()}
+        if len(" ".join(words)) < _LEAST_LETTERS or len(numbers) == len(
+            words
+        ):  # "2012" is no campaign of 2012
             return ()
         # Near names have all numbers of the text: the model of 1973 is not a misspelling of that of 1975.
-        numbers = {w for w in normalise(text).split() if w.isdigit()}
         near = (c for c in self._near(text) if numbers <= set(re.findall(r"\d+", c.entry.text)))
         candidates = [*(c for c in near if c.score >= least), *self._names.longer(text)]
         best = max((c.score for c in candidates), default=0.0)

@@ -49,7 +49,7 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "no_evidence": (LESS, "no_evidence contrary wh_alone"),
     "against": (LESS, "ask_against"),
     "operators": (LESS, "skip_op"),
-    "same_kind": (MORE, "who_sim where_sim when_date chain_end"),
+    "same_kind": (MORE, "who_sim where_sim -who_off -where_off when_date chain_end"),
     "chain": (EITHER, "chain"),
     "chain_own": (MORE, "chain_own"),
 }

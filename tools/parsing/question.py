@@ -71,6 +71,7 @@ class Question:
         beginning = " ".join(self.words[:3]) + " "
         is_verb_first = not word_list("yes_or_no").isdisjoint(self.words[:1])
         self.is_yes_no = is_verb_first and self.words[1:2] != ["you"]
+        self.is_terse = not word_list("stop") & {*self.words[:1]}  # "biggest budget"
         counting = tuple(f"{words} " for words in section("counting"))
         self.may_be_empty = self.is_yes_no or beginning.startswith(counting)
         asking = next((word for word in self.words if word in QUESTION_WORDS), "")
