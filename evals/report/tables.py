@@ -135,7 +135,11 @@ def markdown(logs: Sequence[Log]) -> str:
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["escaped"] = _escaped
     template = files("triplewise.evals.report") / "report.md.jinja"
-    tables = [table if len(table.rows) > TURNED else _turned(table) for table in report_tables(ordered)]
+    tables = report_tables(ordered)
+    for i, table in enumerate(tables):
+        if len(table.rows) <= TURNED:  # columns become rows: a table of few rows is wider than most terminals
+            columns, *rows = zip(table.columns, *table.rows, strict=True)
+            tables[i] = table._replace(columns=columns, rows=rows)
     written = environment.from_string(template.read_text(encoding="utf-8"))
     return written.render(lead=[about, *notes(ordered)], tables=tables)
 
@@ -154,12 +158,6 @@ def _cell(text: object, *details: str, mark: str = "") -> str:
 
 def _cells(*texts: object, mark: str = "") -> list[str]:
     return [_cell(text, mark=mark) for text in texts]
-
-
-def _turned(table: Table) -> Table:
-    """Return a table with its columns as rows: one of few rows is wider than most terminals."""
-    head, *rows = zip(table.columns, *table.rows, strict=True)
-    return table._replace(columns=head, rows=rows)
 
 
 def report_tables(logs: Sequence[Log]) -> list[Table]:
@@ -285,14 +283,11 @@ def _our_row(line: Sequence[Log], columns: Iterable[tuple[str, Measure, str]]) -
     """Return the cells of a row of ours that was run with one model."""
     at, first = {log.cell["column"]: log for log in line}, line[0]
     head = _cell(first.cell["row"], first.cell.get("group") or "")
-    figures = (_figure(at[name], of) if name in at else NOTHING for name, of, _ in columns)
-    return [head, _cell("ours", f"{first.system}, {first.model}"), *figures]
-
-
-def _figure(log: Log, of: Measure) -> str:
-    """Return the average of a measure as a cell, with the number of questions."""
-    scores = log.scores(of.name)
-    return of.cell(scores, f"n = {len(scores):,}", mark(log))
+    cells = [head, _cell("ours", f"{first.system}, {first.model}")]
+    for name, of, _ in columns:
+        scores = at[name].scores(of.name) if name in at else []
+        cells.append(of.cell(scores, f"n = {len(scores):,}", mark(at[name])) if name in at else NOTHING)
+    return cells
 
 
 def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable, *, top: bool) -> Table:

@@ -37,7 +37,6 @@ class Lexicon:
 
     units: Mapping[str, str]  # a form of a unit -> the unit
     kinds: Mapping[str, tuple[str, ...]]
-    examples: Mapping[str, tuple[str, ...]]
     operators: Mapping[tuple[str, ...], str]  # the words of an operator -> its name in the file
     adjectives: Mapping[str, Adjective]
     quantities: Mapping[str, tuple[str, ...]]
@@ -86,7 +85,6 @@ def lexicon() -> Lexicon:
     """The lexicon, read once."""
     return Lexicon(
         kinds={word: tuple(kinds.split()) for word, kinds in section("kinds").items()},
-        examples={kind: tuple(words.split()) for kind, words in section("examples").items()},
         operators={tuple(text.split()): name for name, of in section("operators").items() for text in of},
         adjectives={word: _adjective(*entry) for word, entry in section("adjectives").items()},
         quantities={word: tuple(names.split()) for word, names in section("quantities").items()},

@@ -270,7 +270,8 @@ def _called(kg: KnowledgeGraph, noun: Sequence[str], encoder: Encoder | None) ->
         return ()
     if heads := [node for name, node in names if name[-1] == noun[0]]:
         return heads if len(heads) == 1 else ()
-    vectors = vectors_of(kg, encoder).vectors([" ".join(name) for name, _ in names], encoder)
+    texts, store = [" ".join(name) for name, _ in names], vectors_of(kg, encoder)
+    vectors = remembered(kg, "class vectors", encoder.name, lambda: store.vectors(texts, encoder))
     cosines = vectors @ encoder.encode([noun[0]])[0]
     return [names[int(np.argmax(cosines))][1]] if cosines.max() >= ALIKE else ()
 

@@ -10,9 +10,9 @@ those that SymAgent samples: a relation walked there and back does not come back
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice, pairwise, product
+from itertools import combinations, islice, pairwise, product, repeat
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -62,12 +62,19 @@ class _Partial(NamedTuple):
     words: Matrix  # best similarity of each content word
     free: Matrix  # words that no relation has for its own
     own: float = 0.0  # similarities of the relations with their own words
-    score: float = 0.0
+
+
+class _Way(NamedTuple):
+    """A chain with a step that it can be longer by, and the score that it has then."""
+
+    score: float
+    chain: _Partial
+    step: int
 
     @property
     def path(self) -> Path:
         """Its relations with their directions."""
-        return tuple(map(step_of, self.steps))
+        return tuple(map(step_of, (*self.chain.steps, self.step)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,47 +144,48 @@ class ChainGrower:
         width = len(self._places)
         nodes = self._index.keep(frozenset((node,)))
         start = _Partial((), nodes, np.zeros(width, np.float32), np.ones(width, np.float32))
-        frontier, finished = [start], dict[tuple[int, ...], _Partial]()
+        frontier, ways, chains = iter((start,)), list[_Way](), list[Chain]()
         for _ in range(HOPS):
-            for partial, step in self._ranked(frontier, True)[:FINISHED]:
-                finished[*partial.steps, step] = self._extended(node, partial, step, True)
-            best = (self._extended(node, *way, False) for way in self._ranked(frontier, False))
-            frontier = list(islice((partial for partial in best if partial.denotation), BEAM))
-        for path in shown:
+            whole, growing = self._ranked(frontier)
+            ways += whole[:FINISHED]
+            frontier = islice((p for way in growing if (p := self._extended(node, way)).denotation), BEAM)
+        for path in shown.keys() - {way.path for way in ways}:
             partial = start
             *before, last = (2 * relation + (direction < 0) for relation, direction in path)
             for step in before:
-                partial = self._extended(node, partial, step, False)
-            finished.setdefault((*before, last), self._extended(node, partial, last, True))
-        found = [partial for partial in finished.values() if partial.denotation - {node}]
-        learned = zip(found, self._learned(topic, [partial.path for partial in found]), strict=True)
-        chains = [self._chain(node, partial, more, shown.get(partial.path)) for partial, more in learned]
-        chains.sort(key=lambda c: (-c.score, len(c.path)))
-        return [chain for place, chain in enumerate(chains) if place < KEPT or chain.path in shown]
+                partial = self._extended(node, _Way(0.0, partial, step))
+            ways.append(_Way(self._scores(partial, np.array([last]))[0].item(), partial, last))
+        learned = zip(ways, self._learned(topic, ways), strict=True)
+        for way, more in sorted(learned, key=lambda of: (-of[0].score - of[1], len(of[0].chain.steps))):
+            if len(chains) < KEPT or way.path in shown:
+                partial = self._extended(node, way, True)
+                if partial.denotation - {node}:
+                    chains.append(self._chain(node, partial, way, more, shown.get(way.path)))
+        return chains
 
-    def _ranked(self, partials: Sequence[_Partial], is_whole: bool) -> list[tuple[_Partial, int]]:
-        """Some chains with the steps that each can be longer by, by the scores they have then."""
-        ways = list[tuple[float, _Partial, int]]()
+    def _ranked(self, partials: Iterable[_Partial]) -> tuple[list[_Way], list[_Way]]:
+        """The ways on from some chains, best first: as wholes, and as chains that grow on."""
+        ranked = list[_Way](), list[_Way]()
         for partial in (p for p in partials if len(p.denotation) <= LARGEST):
             steps = steps_at(self._index, partial.denotation)
-            scores = self._scores(partial, steps, is_whole).tolist()
-            ways += [(score, partial, step) for score, step in zip(scores, steps.tolist(), strict=True)]
-        return [(partial, step) for _, partial, step in sorted(ways, key=lambda way: -way[0])]
+            for ways, scores in zip(ranked, self._scores(partial, steps), strict=True):
+                ways += map(_Way, scores.tolist(), repeat(partial), steps.tolist())
+        for ways in ranked:
+            ways.sort(key=lambda way: -way.score)
+        return ranked
 
-    def _scores(self, partial: _Partial, steps: NDArray[np.int64], is_whole: bool) -> Matrix:
-        """Alignment scores of a chain longer by each of some steps: as a whole, or as one that grows on."""
-        rows = self._table[steps]
+    def _scores(self, partial: _Partial, steps: NDArray[np.int64]) -> tuple[Matrix, Matrix]:
+        """Alignment scores of a chain longer by each of some steps: as a whole, and as one that grows on."""
+        rows, ends = self._table[steps], self._ends[steps]
         best = np.maximum(partial.words, rows)
         own = partial.own + (rows * partial.free).max(axis=1, initial=0.0)
-        scores = WORD * best.sum(axis=1) + RELATION * (own - FLOOR * (len(partial.steps) + 1))
-        if is_whole:
-            ends = self._ends[steps]
-            fit = np.maximum(ends - best[:, self._is_noun].sum(axis=1), 0.0) * bool(self._is_noun.any())
-            scores += WORD * fit + END * ends
-        return np.asarray(scores, np.float32)
+        growing = WORD * best.sum(axis=1) + RELATION * (own - FLOOR * (len(partial.steps) + 1))
+        fit = np.maximum(ends - best[:, self._is_noun].sum(axis=1), 0.0) * bool(self._is_noun.any())
+        return growing + (WORD * fit + END * ends), growing
 
-    def _extended(self, node: int, partial: _Partial, step: int, is_whole: bool) -> _Partial:
+    def _extended(self, node: int, way: _Way, is_whole: bool = False) -> _Partial:
         """A chain longer by one step; a relation walked there and back does not come back to the entity."""
+        _, partial, step = way
         found = self._index.apply(*step_of(step), partial.denotation)
         if len(partial.steps) == 1 and step == partial.steps[0] ^ 1:
             found = self._index.keep(found - {node})
@@ -188,13 +196,12 @@ class ChainGrower:
         words = np.maximum(partial.words, row)
         if is_whole:
             words[self._is_noun] = np.maximum(words[self._is_noun], self._ends[step])
-        score = float(self._scores(partial, np.array([step]), is_whole)[0])
         total = partial.own + float(own.max(initial=0.0))
-        return _Partial((*partial.steps, step), found, words, free, total, score)
+        return _Partial((*partial.steps, step), found, words, free, total)
 
-    def _chain(self, node: int, partial: _Partial, learned: float, seed: Rule | None) -> Chain:
+    def _chain(self, node: int, partial: _Partial, way: _Way, learned: float, seed: Rule | None) -> Chain:
         """A finished chain; the entity is not among its answers, unless seeds count it."""
-        start, path, found = Nodes(self._index.keep(frozenset((node,)))), partial.path, partial.denotation
+        start, path, found = Nodes(self._index.keep(frozenset((node,)))), way.path, partial.denotation
         query: Set = Image(path, start)
         if path[1:2] == ((path[0][0], -path[0][1]),):
             query = Minus(Image(path[:2], start), start)
@@ -211,15 +218,15 @@ class ChainGrower:
         # Among many relations, more of which are near what is named, they count otherwise.
         among = [(f"{name}_wide", value) for name, value in shape if self._index.is_wide]
         features = [*shape, *among, *f(chain_loose=loose.sum(), chain_learned=learned)]
-        return Chain(path, query, found, partial.score + learned, learned, covered, partial.own, features)
+        return Chain(path, query, found, way.score + learned, learned, covered, partial.own, features)
 
-    def _learned(self, topic: Derivation, paths: Sequence[Path]) -> list[float]:
+    def _learned(self, topic: Derivation, ways: Sequence[_Way]) -> list[float]:
         """What an encoder that has learned from trajectories adds (SymAgent 4.3): paths as wholes."""
         encoder, words = self._encoder, self._question.words
-        if not isinstance(encoder, LearnedEncoder) or not paths:
-            return [0.0] * len(paths)
+        if not isinstance(encoder, LearnedEncoder) or not ways:
+            return [0.0] * len(ways)
         short = self._kg.profile.short
-        walked = [[(short(iri), forward) for iri, forward in edges_of(self._index, p)] for p in paths]
+        walked = [[(short(iri), forward) for iri, forward in edges_of(self._index, w.path)] for w in ways]
         texts = relation_texts(self._kg, {relation for path in walked for relation, _ in path})
         vectors = vectors_of(self._kg, encoder).vectors([walked_text(texts, path) for path in walked])
         masked = [*words[: topic.start], "entity", *words[topic.end :]]

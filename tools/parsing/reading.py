@@ -204,13 +204,14 @@ def program_of(query: Query, index: GraphIndex, kg: KnowledgeGraph) -> tuple[str
         program = compile_query(query, index, kg.profile)
     except ActionError:
         return None
-    known: dict[Term, str] = {c.iri: c.names[0] for c in index.classes if c.iri is not None and c.names}
-    for part in parts_of(query):
-        if isinstance(part, Nodes):
-            known |= {index.terms[n]: index.label(n) for n in part.nodes}
+    if "class names" not in index.kept:
+        classes = {c.iri: c.names[0] for c in index.classes if c.iri is not None and c.names}
+        index.kept["class names"] = classes
+    named = (part.nodes for part in parts_of(query) if isinstance(part, Nodes))
+    known: dict[Term, str] = {index.terms[n]: index.label(n) for nodes in named for n in nodes}
 
     def label(iri: IRI) -> str:
-        short = kg.profile.short(iri)
-        return known.get(iri) or relation_texts(kg, [short])[short].label
+        short, name = kg.profile.short(iri), known.get(iri) or index.kept["class names"].get(iri)
+        return name or relation_texts(kg, [short])[short].label
 
     return program.text(kg.profile), describe(program, label)

@@ -127,16 +127,12 @@ def relations_of(
             is_date = datatype in (*_DATES, XSD + "time", XSD + "string")
             relation.kind = "date" if is_date else "number"
             relation.dtype = "time" if datatype == XSD + "time" else relation.kind
-            relation.is_dated = is_date or (datatype in _WHOLE and _are_years(numbers[objects]))
+            known = numbers[objects][np.isfinite(numbers[objects])]
+            are_years = datatype in _WHOLE and len(known) > 1 and np.isin(known, np.array(YEARS)).all()
+            relation.is_dated = is_date or bool(are_years)
         else:
             relation.kind = "boolean" if datatype == XSD + "boolean" else "string"
     return found
-
-
-def _are_years(places: NDArray[np.float64]) -> bool:
-    """Whether several numbers can all be years; NaN is none."""
-    found = places[np.isfinite(places)]
-    return len(found) > 1 and bool(np.isin(found, np.array(YEARS)).all())
 
 
 def _ends(pairs: NDArray[np.int64]) -> tuple[Ints, Ints]:

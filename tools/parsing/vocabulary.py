@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from triplewise.tools.language.lexicon import lexicon, opposites, root, word_list
+from triplewise.tools.language.lexicon import lexicon, opposites, root, section, word_list
 from triplewise.tools.language.text import key, singular
 from triplewise.tools.parsing.index import GraphIndex
 
@@ -88,7 +88,7 @@ class Vocabulary:
     @cached_property
     def class_kinds(self) -> Mapping[str, Vector]:
         """Kinds of things -> how probably each class is of them, by its nearest examples of all kinds."""
-        examples = lexicon().examples
+        examples = {kind: words.split() for kind, words in section("examples").items()}
         texts = [text for words in examples.values() for text in words]
         cosines = self.classes.similarity(self._index.encode(texts))
         ends = np.cumsum([len(words) for words in examples.values()])[:-1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from itertools import chain, count
@@ -39,7 +39,7 @@ _DATED = re.compile(r"(?P<date>-?\d{4,}(?:-\d\d(?:-\d\d)?)?)(?:T\S+)?(?:Z|[+-]\d
 class _Named:
     """What all clauses have in common."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     @property
     def mentions(self) -> tuple[Variable, ...]:
@@ -63,7 +63,7 @@ def _variables_in(part: object) -> Iterator[Variable]:
     if isinstance(part, Variable):
         yield part
     elif isinstance(part, _Named):
-        part = tuple(getattr(part, own.name) for own in fields(part))  # type: ignore[arg-type]
+        part = tuple(getattr(part, name) for name in part.__slots__)
     if isinstance(part, tuple):
         for item in part:
             yield from _variables_in(item)

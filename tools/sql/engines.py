@@ -202,7 +202,10 @@ class SqlAlchemyEngine:
             raise QueryError(Outcome.UNAVAILABLE, _first_line(error)) from None
         tables = {}
         for key, described in columns.items():
-            names = {c["name"]: _type_name(c["type"]) for c in described}
+            kinds = {c["name"]: c["type"] for c in described}
+            names = {n: "ENUM" if isinstance(kind, sa.Enum) else str(kind) for n, kind in kinds.items()}
+            truths = (n for n, name in names.items() if name == "TINYINT" and kinds[n].display_width == 1)
+            names |= dict.fromkeys(truths, "TINYINT(1)")  # of MySQL
             own = tuple(primary[key]["constrained_columns"]) if key in primary else ()
             tables[key[1]] = Declared(names, own)
             for k in keys.get(key, ()):
@@ -213,12 +216,6 @@ class SqlAlchemyEngine:
     def close(self) -> None:
         """Close the connections. Safe to call twice."""
         self._engine.dispose()
-
-
-def _type_name(kind: Any) -> str:
-    """The name of a column's type; `TINYINT(1)` for MySQL's truth values."""
-    name = "ENUM" if isinstance(kind, sa.Enum) else str(kind)
-    return "TINYINT(1)" if name == "TINYINT" and kind.display_width == 1 else name
 
 
 def _connect_sqlite(path: Path) -> sqlite3.Connection:
