@@ -191,6 +191,31 @@ def test_an_index_is_made_once(tmp_path: Path) -> None:
     assert vectors[0].argmax() == relation(index, "ownedBy").i
 
 
+def test_what_a_class_is_follows_from_examples_of_all_kinds(tmp_path: Path) -> None:
+    from triplewise.tools.retrieval.encoder import open_encoder
+
+    names = (
+        "pupil",
+        "composer",
+        "veterinarian",
+        "beekeeper",
+        "concert hall",
+        "harbour town",
+        "horse",
+        "lorry",
+    )
+    facts = (f':{n.replace(" ", "")} a rdfs:Class ; rdfs:label "{n}" . :a{i} a :{n.replace(" ", "")} .'
+             for i, n in enumerate(names))  # fmt: skip
+    (tmp_path / "graph.ttl").write_text(HEAD + "\n".join(facts), encoding="utf-8")
+    index = index_for(open_kg(tmp_path / "graph.ttl"), open_encoder(), "", tuple)
+    known = Vocabulary.of(index)
+    classes = {name: c for c, of in enumerate(index.classes) for name in of.names}
+    for wh, those in (("who", names[:4]), ("where", names[4:6])):
+        like = known.classes_like(wh)
+        least = min(like[classes[name]] for name in those)
+        assert least > max(like[classes[name]] for name in names if name not in those)
+
+
 @pytest.mark.parametrize(
     ("value", "datatype", "expected"),
     [
