@@ -223,8 +223,8 @@ class _Linker:
         """Return far better known nodes whose name goes on where the question has a part: `Goethe`."""
         norm = mention.span.norm
         best = math.log1p(max(entry.popularity for entry in mention.entries))
-        lower = self._cased and mention.span.text.islower()
-        if lower or (best and (self._kg.index is None or self._kind(norm) != "other")):
+        lower, kind = self._cased and mention.span.text.islower(), self._kind(norm)
+        if lower or kind == "number" or (best and (self._kg.index is None or kind != "other")):
             return []
         longer = [candidate.entry for candidate in self._names.longer(norm)]
         if not best:

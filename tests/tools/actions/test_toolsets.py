@@ -94,6 +94,7 @@ def test_what_a_list_of_relations_left_out_is_on_the_next_page(bench: ActionCont
     assert second.relations == {"forward": ["P36", "P31"], "backward": ["P17"]}, (
         "the first page is offered too"
     )
+    assert run(narrow, "get_relation(Q17, 3)").observation == "the relations of Q17 end with page 2"
     assert run(narrow, "get_relation(Q17, all of it)").error == "bad_number"
     published = run(replace(narrow, published=True), "get_relation(Q17)")
     assert published.observation == "{'forward': ['P31'], 'backward': ['P17 (country)']}"

@@ -234,9 +234,11 @@ def test_a_far_better_known_node_of_a_longer_name_comes_first(tmp_path: Path) ->
     path.write_text(
         "@prefix : <http://f.example/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
         ':region rdfs:label "Morva" ; :near :b . :village rdfs:label "Morva" .\n'
-        ':republic rdfs:label "Republic of Morva" .\n'
-        + "".join(f":p{i} :citizenOf :republic .\n" for i in range(40))
+        ':republic rdfs:label "Republic of Morva" . \n'
+        ':film rdfs:label "2012" . :fair rdfs:label "Fair of 2012" .\n'
+        + "".join(f":p{i} :citizenOf :republic ; :visited :fair .\n" for i in range(40))
     )
     kg = open_kg(str(path))
     (found,) = link("Who lives in Morva?", kg)
     assert [c.id for c in found.candidates] == ["republic", "region"], "the village has no facts"
+    assert [e.id for e in link("Who lived in Morva in 2012?", kg)] == ["republic", "film"], "years are none"
