@@ -17,7 +17,7 @@ from triplewise.tools.parsing.query import Image, Nodes
 from triplewise.tools.parsing.question import Question, Span, covers
 from triplewise.tools.pyql.text import read_term
 
-LONGEST_NAME = 8  # tokens
+LONGEST_NAME = 16  # tokens
 SAME_NAME = 4  # nodes of one name that become anchors of their own
 SHORT = 3  # characters of a literal that has to be written as it is in the graph
 COMMON_WORD = 3000  # nodes with a word in their name, from which on it does not tell one

@@ -27,6 +27,7 @@ TURTLE = """
 :sf a :City ; rdfs:label "San Félix" ; :population 5000 ; :founded "1901-01-02"^^xsd:date ; :in :usa .
 :usa a :Country ; rdfs:label "United States" , "United States of America" .
 :miss a :River ; rdfs:label "Mississippi River" ; :length 3700 ; :flowsThrough :usa .
+:moor a :River ; rdfs:label "The Very Long and Winding Brook of Saint Mary on the Moor" ; :length 4 .
 :kobe a :Person ; rdfs:label "Kobe Bryant" ; :bornIn :sf ; :symbol "Kb" ; :retired true .
 :ada a :Person ; rdfs:label "Ada Quill" ; :bornIn :slc ; :symbol "Aq" ; :retired false .
 :bornIn rdfs:label "born in" . :in rdfs:label "located in" . :flowsThrough rdfs:label "flows through" .
@@ -77,6 +78,12 @@ Asked = Callable[[str], Question]
         ("Where was Kobe Bean Bryant born?", "Kobe Bean Bryant", "Kobe Bryant", "ent_bag"),
         ("Where was Bryant born?", "Bryant", "Kobe Bryant", "ent_part"),
         ("How long is the Mississippi?", "Mississippi", "Mississippi River", "ent_part"),
+        (
+            "How long is The Very Long and Winding Brook of Saint Mary on the Moor?",
+            "The Very Long and Winding Brook of Saint Mary on the Moor",
+            "The Very Long and Winding Brook of Saint Mary on the Moor",
+            "ent_exact",
+        ),
         ("the population of San Felixx", "San Felixx", "San Félix", "ent_fuzzy"),
         ('Who is "Ada Quill"?', "Ada Quill", "Ada Quill", "ent_marked"),
         ("Who is [Ada Quill]?", "Ada Quill", "Ada Quill", "ent_marked"),
