@@ -20,7 +20,7 @@ from triplewise.graphs.trace import trace_of
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.state import Input
-from triplewise.tools.core.errors import RunError
+from triplewise.tools.core.errors import RunError, TriplewiseError
 
 CRASHED = "crashed"
 # Codes of the interpreter for a reply that does not call one action of the tool set, and for a well-formed
@@ -121,6 +121,8 @@ def agent(
             fields = await to_thread.run_sync(read, abandon_on_cancel=True, limiter=limit)
         except Exception as error:  # of any kind: what it took is noted, and Inspect handles the error
             Run(store=state.store, reason=repr(error), seconds=time.perf_counter() - start)
+            if isinstance(error, TriplewiseError):  # its message says all, and drawing a traceback takes seconds
+                raise error.with_traceback(None) from None
             raise
         Run(store=state.store, seconds=seconds, **fields)
         text = "; ".join(fields["labels"]) or fields["reason"]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 import json
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,18 +37,14 @@ def film_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def leaks_of_inspect() -> Iterator[None]:
-    """Collect the streams that an evaluation of Inspect leaves open here, not in some later test."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Unclosed <MemoryObject", ResourceWarning)
-        yield
-        gc.collect()
-
-
-@pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder with seven facts and four questions a split."""
-    folder = tmp_path / "data"
+    return write_data(tmp_path, monkeypatch)
+
+
+def write_data(parent: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make that folder, with a cache beside it, and have both found."""
+    folder = parent / "data"
     (folder / "metaqa").mkdir(parents=True)
     with gzip.open(folder / "metaqa" / "kb.txt.gz", "wt", encoding="utf-8") as file:
         file.write("\n".join(KB) + "\n")
@@ -59,7 +52,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for hops in (1, 2, 3):
             write_questions(folder / "metaqa" / f"{split}_{hops}hop.jsonl.gz", split)
     monkeypatch.setenv("TRIPLEWISE_DATA", str(folder))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(parent / "cache"))
     return folder
 
 

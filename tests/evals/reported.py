@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import math
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -77,12 +75,9 @@ def cell(row: str, column: str = "GrailQA", **more: Any) -> dict[str, Any]:
 
 
 def run_films(folder: Path, preset: str = "agent", **more: Any) -> EvalLog:
-    """The log of one run, in the folder `logs`; streams that Inspect leaves open are collected here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Unclosed <MemoryObject", ResourceWarning)
-        log = run(films_task(folder, preset, **more), log_dir=folder / "logs")
-        close_all()
-        gc.collect()
+    """The log of one run, in the folder `logs`."""
+    log = run(films_task(folder, preset, **more), log_dir=folder / "logs")
+    close_all()
     return log
 
 

@@ -290,7 +290,6 @@ def test_the_classes_of_a_gold_query_are_no_topics() -> None:
     assert entities_of("SELECT ?x { wd:Q1 wdt:P1 wd:Q2 . wd:Q1 wdt:P2 ?x }") == ("Q1", "Q2")
 
 
-@pytest.mark.usefixtures("leaks_of_inspect")
 def test_slots_claims_and_questions_are_scored(sets: Path, tmp_path: Path) -> None:
     def figures(task: Task) -> dict[str, float]:
         log = run(task, log_dir=tmp_path / "logs")

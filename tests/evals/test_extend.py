@@ -36,7 +36,6 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     sys.modules.pop("parts_of_mine", None)
 
 
-@pytest.mark.usefixtures("leaks_of_inspect")
 def test_own_parts_are_named_by_module_and_name(mine: str, tmp_path: Path) -> None:
     state = build_graph(f"{mine}:QUICK").invoke(QUESTION, context=Context())
     assert state["answer"].labels == ("Bram Stoker",)

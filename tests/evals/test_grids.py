@@ -169,7 +169,7 @@ def test_what_a_row_and_its_column_need_has_to_be_given(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def closed(data: Path, leaks_of_inspect: None) -> Iterator[Path]:
+def closed(data: Path) -> Iterator[Path]:
     """The tiny MetaQA; its graph is closed afterwards."""
     yield data
     close_all()

@@ -18,9 +18,6 @@ def results(film_logs: Path) -> list[Log]:
     return read_logs([film_logs])
 
 
-pytestmark = pytest.mark.usefixtures("leaks_of_inspect")
-
-
 def test_figures_are_those_of_the_log(film_logs: Path, results: list[Log]) -> None:
     scores = scores_of(read_eval_log(str(logs_in(film_logs)[0])))
     first = results[0]

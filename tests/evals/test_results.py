@@ -17,8 +17,6 @@ from triplewise.evals.grids.grid import cells_of, load_grid
 from triplewise.evals.tasks import TASKS
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
-pytestmark = pytest.mark.usefixtures("leaks_of_inspect")
-
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -53,7 +53,7 @@ def holding_the_secret(folder: Path) -> list[Path]:
     return found
 
 
-@pytest.mark.usefixtures("leaks_of_inspect", "data")
+@pytest.mark.usefixtures("data")
 def test_a_password_in_a_url_is_kept_nowhere(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -11,6 +11,7 @@ import pytest
 from inspect_ai import Task
 from inspect_ai.log import EvalLog, read_eval_log
 
+from tests.evals.conftest import write_data
 from tests.evals.reported import scores_of
 from triplewise.evals import Run, metaqa, run, solver
 from triplewise.evals.evaluation import log_path, make_task, parse_settings
@@ -44,8 +45,12 @@ def _corrected(asked: Input, fixed: tuple[Correction, ...]) -> Answer:
 
 
 @pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch, leaks_of_inspect: None) -> list[tuple[str, Input, Context]]:
+def stub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Input, Context]]:
     """Puts `reply` in the place of the graph; returns preset, input and context of each question asked."""
+    return put_stub(monkeypatch)
+
+
+def put_stub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Input, Context]]:
     asked: list[tuple[str, Input, Context]] = []
 
     def build(preset: str, **phases: Any) -> SimpleNamespace:
@@ -60,10 +65,14 @@ def stub(monkeypatch: pytest.MonkeyPatch, leaks_of_inspect: None) -> list[tuple[
     return asked
 
 
-@pytest.fixture
-def log(data: Path, stub: list[Any], tmp_path: Path) -> EvalLog:
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
     """The log of all four questions."""
-    return read_eval_log(run(metaqa(hops=1), log_dir=tmp_path / "logs").location)
+    folder = tmp_path_factory.mktemp("tasks")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        write_data(folder, monkeypatch)
+        put_stub(monkeypatch)
+        return read_eval_log(run(metaqa(hops=1), log_dir=folder / "logs").location)
 
 
 def test_scores_of_right_half_right_not_found_and_crashed(log: EvalLog) -> None:

@@ -73,7 +73,6 @@ def write(path: Path, found: list[dict[str, Any]]) -> None:
         file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in found)
 
 
-@pytest.mark.usefixtures("leaks_of_inspect")
 @pytest.mark.usefixtures("wiki")
 def test_a_model_answers_and_wrong_answers_count_as_wrong(
     tmp_path: Path, openai_server: Callable[..., OpenAIServer]

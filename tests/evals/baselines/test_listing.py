@@ -29,7 +29,7 @@ def test_unknown_names_are_told_with_the_legal_ones() -> None:
         build_graph(find_system("tog"), link="magic")
 
 
-@pytest.mark.usefixtures("leaks_of_inspect", "data")
+@pytest.mark.usefixtures("data")
 def test_a_benchmark_runs_with_a_baseline(tmp_path: Path) -> None:
     log = run(make_task("metaqa", {"preset": "react", "n": 4}), log_dir=tmp_path / "logs")
     assert log.status == "success"
