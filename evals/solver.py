@@ -121,7 +121,7 @@ def agent(
             fields = await to_thread.run_sync(read, abandon_on_cancel=True, limiter=limit)
         except Exception as error:  # of any kind: what it took is noted, and Inspect handles the error
             Run(store=state.store, reason=repr(error), seconds=time.perf_counter() - start)
-            if isinstance(error, TriplewiseError):  # its message says all, and drawing a traceback takes seconds
+            if isinstance(error, TriplewiseError):  # Inspect takes seconds to draw a traceback
                 raise error.with_traceback(None) from None
             raise
         Run(store=state.store, seconds=seconds, **fields)
