@@ -204,8 +204,9 @@ class SqlAlchemyEngine:
         for key, described in columns.items():
             kinds = {c["name"]: c["type"] for c in described}
             names = {n: "ENUM" if isinstance(kind, sa.Enum) else str(kind) for n, kind in kinds.items()}
+            # A TINYINT of width 1 is MySQL's truth value.
             widths = {n: getattr(kind, "display_width", 0) for n, kind in kinds.items()}
-            names |= {n: "TINYINT(1)" for n, w in widths.items() if names[n] == "TINYINT" and w == 1}  # of MySQL
+            names |= {n: "TINYINT(1)" for n, w in widths.items() if w == 1 and names[n] == "TINYINT"}
             own = tuple(primary[key]["constrained_columns"]) if key in primary else ()
             tables[key[1]] = Declared(names, own)
             for k in keys.get(key, ()):
