@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FILE = "confidence.json"  # Name of the data file, in this package and next to the profile of a loaded graph
 MODEL_FILE = "model_confidence.json"  # The same of answers by language models
 LESS, EITHER, MORE = -1, 0, 1
-NAMES, WORDS = "skip_capital skip_name skip_unknown", "skip_content skip_op skip_known"
+NAMES, WORDS = "skip_capital skip_name skip_unknown skip_part", "skip_content skip_op skip_known"
 QUANTITIES = "sup_unnamed -sup_sim filter_unnamed filter_named -filter_sim rel_how rel_noun -rel_how_sim"
 SUMS: Mapping[str, tuple[int, str]] = {
     "uncovered": (LESS, WORDS),

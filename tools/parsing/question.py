@@ -30,7 +30,9 @@ LONGEST = 5  # Tokens of the longest span that is compared with relations and cl
 LEAST_LETTERS, SHORT = 5, 3  # letters of a misspelt word at least, and of one that is never strange
 QUESTION_WORDS = frozenset({"which", "what", "who", "whom", "where", "when"})
 LONG = 8  # letters of an English word in another spelling, at least, for each letter that differs
-HARD = frozenset({"skip_op", "skip_name", "skip_known", "skip_content", "skip_capital", "skip_unknown"})
+HARD = frozenset(
+    {"skip_op", "skip_name", "skip_known", "skip_content", "skip_capital", "skip_unknown", "skip_part"}
+)
 _BEGINS = re.compile(r"(^|\w{4,}[.?!]\s+)\W*$")  # what is in front of a sentence: no abbreviation
 _OF_PLACE = re.compile(r"(?=.{6}).*(ese|ish|an|ic)$")
 
@@ -64,6 +66,8 @@ class Question:
         self.n = len(self.tokens)
         self.anchors: list[Derivation] = []  # what spans may mean, each without composition
         self.named = set[int]()  # tokens of entities
+        self.in_names = set[int]()  # tokens that are a part of their names
+        self.in_full = set[Span]()  # names of entities and literals, word by word
         self.known = set[int]()  # tokens of relations and classes in full
         self.operators = set[int]()
         self.pronouns = set[int]()  # tokens that refer to what was asked before
@@ -205,6 +209,7 @@ class Question:
             ("skip_pronoun", i in self.pronouns), (None, is_empty), ("skip_op", is_operator),
             ("skip_name", i in self.named), ("skip_known", i in self.known), (None, is_kind or is_part),
             ("skip_unknown", i in self.unknown), ("skip_capital", i > 0 and self.tokens[i].capital),
+            ("skip_part", i in self.in_names),
         )  # fmt: skip
         return next((name for name, holds in costs if holds), "skip_content")
 
