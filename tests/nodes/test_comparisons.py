@@ -21,6 +21,8 @@ TURTLE = """
 :Mercury p:density 13.534 ; p:price "30" ; p:block :block_d ; rdfs:label "Mercury" .
 :Iron p:density 7.874 ; p:price "0.1" ; p:block :block_d ; p:found "1200-01-01"^^xsd:date ;
     rdfs:label "Iron" .
+:Lead p:row :row_6 . :Iron p:row :row_4 . :Mercury p:row :row_10 .
+:row_6 rdfs:label "Row 6" . :row_4 rdfs:label "Row 4" . :row_10 rdfs:label "Row 10" .
 :block_p rdfs:label "p-block"@en . :block_d rdfs:label "d-block"@en ; p:symbol "d" .
 """
 DENSER = "Is lead denser than mercury?"
@@ -43,7 +45,7 @@ def asked(graph: Path, question: str, *calls: str, shown: bool = True) -> Trajec
     ends = IRI("http://elements.example/resource/Lead"), IRI("http://elements.example/resource/Iron")
     hints = tuple(
         ScoredTriple(Triple(ends[0], IRI(f"http://elements.example/property/{relation}"), ends[1]), 1.0)
-        for relation in ("density", "price", "block", "found", "melted")
+        for relation in ("density", "price", "block", "found", "melted", "row")
     )
     trajectory.state = trajectory.state.model_copy(update={"observation": hints if shown else ()})
     for call in calls:
@@ -73,6 +75,9 @@ def test_a_comparison_that_does_not_hold_is_the_answer_no(graph: Path) -> None:
         ((*BLOCKS, 'add_union((?e, =, "lead"), (?e, density, ?d) & (?d, <, 10))'), "e", {"Lead", "Iron"}),
         # Numbers that are stored as text are added and compared as numbers.
         ((*PRICES, "add_aggregate(sum, ?price, ?total, ?block)"), "total", {"2.1", "30.1"}),
+        # Nodes are ordered by the number in their names.
+        (("add_fact(?e, row, ?row)", "add_max(?row)"), "e", {"Mercury"}),
+        (("add_fact(?e, row, ?row)", "add_min(?row)"), "e", {"Iron"}),
         ((*BLOCKS, "add_filter(?e, =, Lead)", "undo()"), "e", {"Lead", "Mercury", "Iron"}),
     ],
 )
@@ -94,6 +99,7 @@ def test_an_undone_fact_is_gone_for_good(graph: Path) -> None:
         (("add_fact(?e, density, ?d)",), "add_filter(?d, >, 99)", "filter_empty", "numbers: 7.874, 11.3"),
         (("add_fact(Lead, found, ?a)",), "add_fact(Mercury, found, ?b)", "value_missing", "Mercury has no"),
         (BLOCKS, "add_filter(?block, >, 3)", "bad_comparison", "holds entities"),
+        (BLOCKS, "add_max(?block)", "bad_comparison", "holds entities"),
         (("add_fact(?e, found, ?d)",), "add_aggregate(sum, ?d, ?n)", "bad_comparison", "?d holds dates"),
     ],
 )  # fmt: skip

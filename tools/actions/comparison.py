@@ -53,9 +53,12 @@ def _fitted(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Clause) -> Any:
         case pyql.Extreme(variable=variable, kind=""):
             values = sample(kg, clauses, (variable,))
             # Engines order entities by their ids, which means nothing. Where names are ids, years are too.
-            if _are_nodes(values) and not kg.profile.percent_names:
+            if not _are_nodes(values) or kg.profile.percent_names:
+                return replace(clause, kind=kind_of(values))
+            names = kg.labels([v for v in values if isinstance(v, IRI)]).values()
+            if 2 * sum(any(c.isdigit() for c in name) for name in names) < len(values):
                 raise _no_value(variable, "which have no order")
-            return replace(clause, kind=kind_of(values))
+            return replace(clause, kind="name")
         case pyql.Aggregate(function="sum" | "average", of=of, kind=""):
             values = sample(kg, clauses, (of,))
             traits = {_trait(v) for v in values if isinstance(v, Literal)}

@@ -23,7 +23,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 Kind = OneOf["", "number", "date", "text", "name"]
 """How values are compared: "" as the engine does, else as numbers, dates or text whatever their datatype.
 
-`name`: a node by its labels and aliases, in any case.
+`name`: a node by its labels and aliases, in any case; of a superlative, by the number in its label.
 """
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Function = OneOf["count", "sum", "average"]

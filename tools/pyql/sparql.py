@@ -221,19 +221,25 @@ class Writer:
 
     def _extreme(self, clause: pyql.Extreme, before: list[Block]) -> list[Block]:
         """The subquery of the best value, and the filter that keeps all solutions that reach it."""
-        variable = clause.variable
-        inside, _ = _connected(before, {variable})
+        variable, numbered = clause.variable, list[Block]()
+        if clause.kind == "name":
+            label, variable = self._new("name"), self._new("number")
+            is_called = self._triple(clause.variable, self._path(self.profile.label_predicates), label)
+            number = f'{self.names(IRI(DOUBLE))}(REPLACE(STR({label.n3()}), "^[^0-9]*([0-9]+).*$", "$1"))'
+            links = frozenset({clause.variable, label, variable})
+            numbered = [Block((is_called, f"BIND({number} AS {variable.n3()})"), links)]
+        inside, _ = _connected([*before, *numbered], {variable})
         name = "MAX" if clause.largest else "MIN"
         best, key = self._new(f"{name.lower()}_{variable.name}"), self._key(variable, clause.kind)
         # Values that would make the whole MAX an error are kept out.
         guard: Lines = ()
-        if clause.kind == "number":
+        if clause.kind in ("number", "name"):
             guard = (f"FILTER(BOUND({variable.n3()}) && {key} = {key})",)
         elif not any(variable in b.sure for b in inside):
             guard = (f"FILTER(BOUND({variable.n3()}))",)
         lines = _subquery(f"SELECT ({name}({key}) AS {best.n3()}) WHERE {{", (*_lines(inside), *guard))
         keep = Block((f"FILTER({key} = {best.n3()})",), frozenset({variable, best}))
-        return [Block(lines, frozenset({best})), keep]
+        return [*numbered, Block(lines, frozenset({best})), keep]
 
     def _aggregate(self, clause: pyql.Aggregate, blocks: list[Block], later: set[Variable]) -> list[Block]:
         """The blocks with an aggregate, which stands for those it works on where nothing later names them."""

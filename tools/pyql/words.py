@@ -61,8 +61,9 @@ def _clause_in_words(clause: pyql.Clause, label: Label) -> str:
         case pyql.Filter(left, operator, right):
             word = {"=": "is", "!=": "is not"}.get(operator, operator) if isinstance(right, IRI) else operator
             return f"{label(left)} {word.replace('_', ' ')} {label(right)}"
-        case pyql.Extreme(variable, largest):
-            return f"the {'greatest' if largest else 'smallest'} {_plain(variable)}"
+        case pyql.Extreme(variable, largest, kind):
+            by = " by the number in its name" if kind == "name" else ""
+            return f"the {'greatest' if largest else 'smallest'} {_plain(variable)}{by}"
         case pyql.Aggregate(of, _, per, function):
             each = f" of each {_plain(per)}" if per else ""
             words = {"count": "how many", "sum": "the sum of", "average": "the average"}
