@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import chain
 from typing import Any
 
 import yaml
@@ -119,6 +120,22 @@ def _opposites() -> Mapping[str, frozenset[str]]:
             for word in own:
                 found[word] |= theirs
     return {word: frozenset(roots) for word, roots in found.items()}
+
+
+@cache
+def _synonyms() -> Mapping[str, frozenset[str]]:
+    """Roots of listed words -> the roots of those that mean the same."""
+    found = defaultdict[str, set[str]](set)
+    for words in (*section("synonyms"), *chain.from_iterable(section("opposites")["pairs"])):
+        roots = {root(word) for word in words.split()}
+        for one in roots:
+            found[one] |= roots - {one}
+    return {word: frozenset(roots) for word, roots in found.items()}
+
+
+def synonyms(word: str) -> frozenset[str]:
+    """The roots of listed words that mean the same as a word."""
+    return _synonyms().get(root(word), frozenset())
 
 
 @lru_cache(maxsize=100_000)

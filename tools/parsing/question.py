@@ -234,7 +234,7 @@ class Question:
         Of those that are true or false, the opposite is read (`grounding`): they are left out.
         """
         names, roots, rels = self.vocabulary.relations, set(map(root, self.words)), self.index.rels
-        opposed = [names.contrary([w]) for w in self.words if not roots & opposites(w)]
+        opposed = [names.replaced([w], opposites) for w in self.words if not roots & opposites(w)]
         found = {r for f1 in opposed for r in np.flatnonzero(f1).tolist()}
         return frozenset(r for r in found if rels[r].kind != "boolean")
 

@@ -6,14 +6,14 @@ Everything is computed over all relations at a time: thousands of them cost a qu
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from triplewise.tools.language.lexicon import lexicon, opposites, root, section, word_list
+from triplewise.tools.language.lexicon import lexicon, root, section, word_list
 from triplewise.tools.language.text import key, singular
 from triplewise.tools.parsing.index import GraphIndex
 
@@ -37,6 +37,7 @@ class Vocabulary:
         rels = index.rels
         self.relations = Names(index, [(r.i, n) for r in rels for n in r.names], len(rels))
         self.inverse = Names(index, [(r.i, n) for r in rels for n in r.inverse], len(rels))
+        self.of_relations = self.relations, self.inverse
         names = [(c, n) for c, of in enumerate(index.classes) for n in of.names]
         self.classes = Names(index, names, len(index.classes))
         texts = [*self.relations.texts, *self.classes.texts]
@@ -137,13 +138,13 @@ class Names:
         best: Vector = self._best(f1[None])[0]
         return best
 
-    def contrary(self, words: Sequence[str]) -> Vector:
-        """F1 of each thing's best name and the words, one of them replaced by an opposite of it."""
+    def replaced(self, words: Sequence[str], others: Callable[[str], frozenset[str]]) -> Vector:
+        """F1 of each thing's best name and the words, one of them replaced: by an opposite, by a synonym."""
         roots = [root(word) for word in words]
         changed = [
             self.overlap([*roots[:i], other, *roots[i + 1 :]], ())
             for i, word in enumerate(words)
-            for other in opposites(word) & self._by_root.keys()
+            for other in others(word) & self._by_root.keys()
         ]
         best: Vector = np.max([np.zeros(self._count, np.float32), *changed], axis=0)
         return best
