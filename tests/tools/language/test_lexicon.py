@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from triplewise.tools.language.lexicon import grammar_of, lexicon, section
+from triplewise.tools.language.lexicon import grammar_of, lexicon, root, section, synonyms
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,14 @@ def test_every_hint_is_a_word() -> None:
 def test_no_phrase_is_two_operators() -> None:
     phrases = [phrase for phrases in section("operators").values() for phrase in phrases]
     assert len(phrases) == len(set(phrases))
+
+
+def test_words_of_one_meaning_are_found_in_every_form() -> None:
+    assert root("supervisor") in synonyms("bosses")
+    assert root("fired") in synonyms("dismissed")  # a side of opposites
+    for words in section("synonyms"):
+        roots = {root(word) for word in words.split()}
+        assert 1 < len(roots) == len(words.split()), words
 
 
 @pytest.mark.parametrize(

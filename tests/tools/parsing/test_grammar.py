@@ -123,6 +123,8 @@ def test_direction_follows_voice_and_word_order(
         ("who is the mentor of the mentor of Jon Keita", [TOM]),
         ("who earns more, Tom Wick or Ida Brandt", [IDA]),
         ("who started first, Tom Wick or Ida Brandt", [TOM]),
+        ("who works on the most projects", [TOM]),
+        ("who is the boss of Jon Keita", [IDA]),
         ("which employees have a mentor", [TOM, IDA, JON]),
         ("what is the floor area of the largest office", ["1200"]),
     ],

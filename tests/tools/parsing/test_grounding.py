@@ -155,6 +155,7 @@ def test_operators(asked: Asked, text: str, operator: Operator) -> None:
         ("How long is the Mississippi River?", "How long", "length"),
         ("What is the size of San Félix?", "size", "population"),
         ("When was Salt Lake City founded?", "When", "founded"),
+        ("How many residents does San Félix have?", "residents", "population"),  # a word of the same meaning
     ],
 )
 def test_relations(asked: Asked, text: str, span: str, relation: str) -> None:
@@ -184,6 +185,11 @@ def test_where_counts_less_beside_a_relation_that_leads_there(asked: Asked) -> N
         return max(f.get("rel_wh_beside", 0.0) for f in found if "rel_wh" in f)
 
     assert beside("Where was Kobe Bryant born?") > beside("Where is San Félix?") == 0
+
+
+def test_a_word_that_is_a_part_of_a_name_costs_more_to_leave_out(asked: Asked) -> None:
+    question = asked("how long is the lovely mississippi?")
+    assert question.skip[4:] == ["skip_content", "skip_part"]
 
 
 def test_words_that_nothing_knows_are_no_relations(asked: Asked) -> None:
