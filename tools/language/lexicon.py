@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from itertools import chain
 from typing import Any
 
 import yaml
@@ -111,38 +110,29 @@ def root(word: str) -> str:
 
 
 @cache
-def _opposites() -> Mapping[str, frozenset[str]]:
-    """Roots of listed words -> the roots of their opposites."""
-    found = defaultdict[str, set[str]](set)
-    for pair in section("opposites")["pairs"]:
-        one, other = ({root(word) for word in side.split()} for side in pair)
+def _meanings() -> tuple[Mapping[str, set[str]], Mapping[str, set[str]]]:
+    """Roots of listed words -> the roots of others that mean the same, and of those that mean the contrary."""
+    same, contrary = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    for sides in (*section("opposites")["pairs"], *([words, ""] for words in section("synonyms"))):
+        one, other = ({root(word) for word in side.split()} for side in sides)
         for own, theirs in (one, other), (other, one):
             for word in own:
-                found[word] |= theirs
-    return {word: frozenset(roots) for word, roots in found.items()}
+                same[word] |= own - {word}
+                contrary[word] |= theirs
+    return same, contrary
 
 
-@cache
-def _synonyms() -> Mapping[str, frozenset[str]]:
-    """Roots of listed words -> the roots of those that mean the same."""
-    found = defaultdict[str, set[str]](set)
-    for words in (*section("synonyms"), *chain.from_iterable(section("opposites")["pairs"])):
-        roots = {root(word) for word in words.split()}
-        for one in roots:
-            found[one] |= roots - {one}
-    return {word: frozenset(roots) for word, roots in found.items()}
-
-
+@lru_cache(maxsize=100_000)
 def synonyms(word: str) -> frozenset[str]:
     """The roots of listed words that mean the same as a word."""
-    return _synonyms().get(root(word), frozenset())
+    return frozenset(_meanings()[0].get(root(word), ()))
 
 
 @lru_cache(maxsize=100_000)
 def opposites(word: str) -> frozenset[str]:
     """The roots of words that mean the contrary of a word, by the list and by prefix (paid, unpaid)."""
     own = root(word)
-    found = _opposites().get(own, frozenset())
+    found = frozenset(_meanings()[1].get(own, ()))
     if len(own) <= SHORT_ROOT or word in word_list("stop"):
         return found
     prefixes = section("opposites")["prefixes"].split()
