@@ -111,7 +111,7 @@ def root(word: str) -> str:
 
 @cache
 def _meanings() -> tuple[Mapping[str, set[str]], Mapping[str, set[str]]]:
-    """Roots of listed words -> the roots of others that mean the same, and of those that mean the contrary."""
+    """Roots of listed words -> the roots of words of the same meaning, and of the contrary one."""
     same, contrary = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for sides in (*section("opposites")["pairs"], *([words, ""] for words in section("synonyms"))):
         one, other = ({root(word) for word in side.split()} for side in sides)
