@@ -9,7 +9,8 @@ from typing import NamedTuple
 from triplewise.tools.language.lexicon import section, word_list
 from triplewise.tools.language.text import tokenise, tokens
 
-_SENTENCE = re.compile(r"(?:(?<=[^\W\d_]{4})|(?<=\d))[.:]\s+|[;!?]+\s+")
+_SENTENCE = re.compile(r"(?:(?<=[^\W\d_]{4})|(?<=\d))\.\s+|[;!?]+\s+")
+_ASIDE = re.compile(r",? [-–—] |: |, (?:but|so|and) ")
 
 
 class Asked(NamedTuple):
@@ -25,8 +26,9 @@ def asked_part(text: str) -> Asked:
     A claim becomes "Is ...", where a frame or another sentence asks whether it is so. A text is returned as
     it stands where what asks says nothing of its own, or "it" of something in another sentence.
     """
-    sentences = [part.strip(" ?.!,") for part in _SENTENCE.split(text.strip())]
-    sentences = [_matched("greetings", _matched("endings", part, at_end=True)) for part in sentences if part]
+    parts = [part.strip(" ?.!,") for part in _SENTENCE.split(text.strip())]
+    parts = [_matched("greetings", _matched("endings", part, at_end=True)) for part in parts if part]
+    sentences = [sentence for part in parts for sentence in _without_aside(part)]
     if len(sentences) > 1 and re.fullmatch(section("framing")["tags"], sentences[-1].lower()):
         cores = [f"Is {_matched('claims', sentences[-2])}"]
     else:
@@ -54,6 +56,16 @@ def asks(sentence: str) -> bool:
     late = not word_list("phrase_prepositions").isdisjoint(words[:1])
     beginnings = word_list("asking") | word_list("orders") | (frozenset() if late else word_list("verbs"))
     return not beginnings.isdisjoint(words[late : late + 1])
+
+
+def _without_aside(sentence: str) -> list[str]:
+    """What a speaker says first and the question behind it, apart: "I am new here, so which ..."."""
+    for mark in _ASIDE.finditer(sentence):
+        before, rest = sentence[: mark.start()], sentence[mark.end() :]
+        is_personal = mark[0] == ": " or not {*section("framing")["speaker"]}.isdisjoint(tokens(before))
+        if is_personal and not asks(before) and (asks(rest) or _without_frame(rest) != rest):
+            return [before, rest]
+    return [sentence]
 
 
 def _without_frame(sentence: str) -> str:

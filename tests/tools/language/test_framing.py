@@ -28,6 +28,12 @@ from triplewise.tools.language.framing import asked_part
         ("Excuse me, would it be possible to tell me who wrote Dracula?", "who wrote Dracula"),
         ("My question is how much Leo weighs.", "how much Leo weighs"),
         ("I want to know which pubs are open, if you can help me with that.", "which pubs are open"),
+        ("I am new here, so which lakes are in Peru?", "which lakes are in Peru"),
+        ("It looks old to me - when was Ulm founded?", "when was Ulm founded"),
+        ("Here is one for you: who wrote Dracula?", "who wrote Dracula"),
+        ("Sorry to bother you, but is Ulm in Germany?", "is Ulm in Germany"),
+        ("I write for a paper and need to know who the mayor of Ulm is.", "who the mayor of Ulm is"),
+        ("I'm trying to find out who wrote Dracula - could you help?", "who wrote Dracula"),
     ],
 )
 def test_a_frame_is_left_out(text: str, asked: str) -> None:
@@ -38,6 +44,10 @@ def test_a_frame_is_left_out(text: str, asked: str) -> None:
     "text",
     [
         "Who wrote Dracula?",
+        "Who directed Avatar: The Way of Water?",
+        "Ulm - population",
+        "Which films did Ang Lee direct, but did not write?",
+        "Which pupils need to know French?",
         "Do you know?",
         "St. Moritz is in which country?",
         "My aunt loves Ulm; which river flows through it?",  # "it" is in the other sentence
