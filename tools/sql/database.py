@@ -5,7 +5,6 @@ The connection cannot write, and nothing but a SELECT that is built here or chec
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
@@ -52,21 +51,13 @@ def open_database(url: str, *, timeout: float = 30.0, limit: int = 10_000) -> Re
 
 @lru_cache(maxsize=16)
 def _open(url: URL, timeout: float, limit: int, _stamp: tuple[int, int] | None) -> RelationalDatabase:
-    engine = open_engine(url, timeout)
     try:
-        database = RelationalDatabase(engine, timeout=timeout, limit=limit)
+        return RelationalDatabase(open_engine(url, timeout), timeout=timeout, limit=limit)
     except QueryError as error:
-        engine.close()
         where = url.set(query={}).render_as_string(hide_password=True)  # a query may hold passwords too
         is_server = url.get_backend_name() in SERVERS
         fix = "check host, database, user and password" if is_server else "check the file"
         raise KGUnavailableError(f"{where} cannot be read: {error.message}; {fix}") from None
-    except ConfigurationError:
-        engine.close()
-        raise
-    # Evicted or at the end of the process, its connections are closed.
-    weakref.finalize(database, engine.close)
-    return database
 
 
 def _read_url(text: str) -> URL:
@@ -197,6 +188,6 @@ class RelationalDatabase:
     def _fetch(self, select: Select, most: int) -> Fetched:
         """Ask the engine for `most` rows, counted by the meter. Raises `QueryError`."""
         self.meter.add()
-        is_ours, engine = isinstance(select, TableQuery), self.engine
-        fetch = engine.fetch if is_ours else engine.fetch_apart
-        return fetch(self.as_stored(select).limited(most), self.timeout, most, self.deadline)
+        is_ours = isinstance(select, TableQuery)
+        engine = self.engine if is_ours else self.engine.apart or self.engine
+        return engine.fetch(self.as_stored(select).limited(most), self.timeout, most, self.deadline)

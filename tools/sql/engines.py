@@ -10,8 +10,9 @@ import math
 import sqlite3
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -107,11 +108,14 @@ class _Apart:
             raise reply
         return reply
 
-    fetch_apart = fetch
-
 
 class SqlAlchemyEngine:
-    """A SQLite file, or a server. `dialect`: sqlglot's name of its SQL; `ignores_case`: see `Server`."""
+    """A SQLite file, or a server. `dialect`: sqlglot's name of its SQL; `ignores_case`: see `Server`.
+
+    `apart`: what runs a statement that a model wrote, where that is another one. Its connections end with it.
+    """
+
+    apart: _Apart | None = None
 
     def __init__(self, url: URL, timeout: float) -> None:
         self.name = kind = url.get_backend_name()
@@ -120,35 +124,18 @@ class SqlAlchemyEngine:
         self.dialect = {"postgresql": "postgres", "mysql": "mariadb"}.get(kind, kind)
         if server is None:
             path = Path(url.database or "")
-            self.fetch_apart = _Apart("sqlite_answerer", path).fetch
+            self.apart = _Apart("sqlite_answerer", path)
             connect = partial(_connect_sqlite, path)
             self._engine = sa.create_engine("sqlite://", creator=connect, poolclass=QueuePool)
-            return
-        self.fetch_apart = self.fetch
-        limits = {"connect_timeout": str(max(2, min(10, int(timeout))))}
-        if server is _MYSQL:  # pymysql waits for the greeting as for any reply
-            limits["read_timeout"] = str(int(min(timeout, 86_400.0) + SPARE))
-        self._engine = sa.create_engine(
-            url.update_query_dict(limits),
-            # Where the dialect knows it, each transaction is begun as one that only reads, too.
-            execution_options={"postgresql_readonly": True},
-            pool_pre_ping=True,
-        )
-
-        def set_up(connection: Any, _: Any) -> None:
-            cursor = connection.cursor()
-            for statement in server.setup:
-                cursor.execute(statement)
-            cursor.close()
-            connection.commit()
-
-        sa.event.listen(self._engine, "connect", set_up)
+        else:
+            self._engine = _server_engine(url, server, timeout)
+        self.close = weakref.finalize(self, self._engine.dispose)
 
     def fetch(self, statement: str, timeout: float, most: int | None = None, run: Deadline = EVER) -> Fetched:
         """Run a statement in a transaction that is rolled back, and end it after `timeout` seconds.
 
         `most`: rows that are read; None for all. It ends with the `run` too. Raises `QueryError`, also for a
-        spent time-out. `fetch_apart` is for what a model wrote.
+        spent time-out.
         """
         is_late, is_done, woken = threading.Event(), threading.Event(), threading.Event()
         if self._engine.dialect.paramstyle in ("format", "pyformat"):
@@ -214,9 +201,24 @@ class SqlAlchemyEngine:
                 tables[key[1]].keys.append(ends)
         return tables
 
-    def close(self) -> None:
-        """Close the connections. Safe to call twice."""
-        self._engine.dispose()
+
+def _server_engine(url: URL, server: Server, timeout: float) -> sa.Engine:
+    """Return an engine of SQLAlchemy all of whose transactions only read."""
+    limits = {"connect_timeout": str(max(2, min(10, int(timeout))))}
+    if server is _MYSQL:  # pymysql waits for the greeting as for any reply
+        limits["read_timeout"] = str(int(min(timeout, 86_400.0) + SPARE))
+    # Where the dialect knows it, each transaction is begun as one that only reads, too.
+    options = {"postgresql_readonly": True}
+    engine = sa.create_engine(url.update_query_dict(limits), execution_options=options, pool_pre_ping=True)
+
+    def set_up(connection: Any, _: Any) -> None:
+        with closing(connection.cursor()) as cursor:
+            for statement in server.setup:
+                cursor.execute(statement)
+        connection.commit()
+
+    sa.event.listen(engine, "connect", set_up)
+    return engine
 
 
 def _connect_sqlite(path: Path) -> sqlite3.Connection:
@@ -241,6 +243,7 @@ class DuckDB(_Apart):
 
     name = dialect = "duckdb"
     ignores_case = False
+    apart = None
 
     def __init__(self, path: Path) -> None:
         super().__init__("answerer", path)

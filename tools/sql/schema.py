@@ -168,35 +168,35 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
     from sqlglot import exp
 
     from triplewise.tools.sql.engines import QueryError
-    from triplewise.tools.sql.select import as_stored
 
-    full = {name: table for name, table in engine.declared().items() if table.columns}
-    declared, stored = _on_one_line(full)
+    declared = {name: table for name, table in engine.declared().items() if table.columns}
     if not declared:
         raise ConfigurationError("the database holds no table that can be read")
+    shown, stored = _names_of_one_line(declared)
     deadline, tables, held = Deadline(timeout), list[Table](), Cells()
     for name, table in declared.items():
         looked = [c for c, t in table.columns.items() if _is_loose(t, engine) or _declared_kind(t) != "other"]
         rows = list[tuple[Any, ...]]()
         if looked and not deadline.passed:
             cells_of = exp.select(*(exp.column(c, quoted=True) for c in looked))
-            sampled = as_stored(cells_of.from_(exp.table_(name, quoted=True)), stored)
+            sampled = cells_of.from_(exp.table_(name, quoted=True)).limit(SAMPLE)
             with suppress(QueryError):  # then the kinds of the types have to do
-                rows = engine.fetch(sampled.limit(SAMPLE).sql(engine.dialect), deadline.left).rows
+                rows = engine.fetch(sampled.sql(engine.dialect), deadline.left).rows
         cells = {c: [row[i] for row in rows if row[i] is not None] for i, c in enumerate(looked)}
-        columns = [_column(name, c, t, cells.get(c, []), engine) for c, t in table.columns.items()]
-        tables.append(Table(name, tuple(columns), table.primary))
-        for column in columns:
+        kinds = table.columns.items()
+        columns = [_column(shown[name], shown[c], kind, cells.get(c, []), engine) for c, kind in kinds]
+        tables.append(Table(shown[name], tuple(columns), tuple(shown[c] for c in table.primary)))
+        for own, column in zip(table.columns, columns, strict=True):
             if column.kind in ("text", "number"):
-                sample = cells.get(column.name, [])
+                sample = cells.get(own, [])
                 different, same = set(sample), held.setdefault((fold(column.name), column.kind), {})
-                same[name] = column.name, different, len(different) == len(sample), len(rows) < SAMPLE
-    keys = list(_keys(declared))
+                same[column.table] = column.name, different, len(different) == len(sample), len(rows) < SAMPLE
+    keys = list(_keys(declared, shown))
     return Schema(tuple(tables), (*keys, *_likely_keys(held, keys)), stored)
 
 
-def _on_one_line(declared: Mapping[str, Declared]) -> tuple[dict[str, Declared], dict[str, str]]:
-    """Return tables by names that forge no line of a prompt, and the stored name of each that differs."""
+def _names_of_one_line(declared: Mapping[str, Declared]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return names as ones that forge no line of a prompt, and the stored name of each that differs."""
     shown = {n: one_line(n) for name, table in declared.items() for n in (name, *table.columns)}
     stored = dict[str, str]()
     for name, text in shown.items():
@@ -205,15 +205,7 @@ def _on_one_line(declared: Mapping[str, Declared]) -> tuple[dict[str, Declared],
             while text in shown or text in stored:
                 text += "_"
             shown[name], stored[text] = text, name
-    tables = {}
-    for name, table in declared.items():
-        columns = {shown[column]: kind for column, kind in table.columns.items()}
-        keys = [
-            (tuple(shown[n] for n in own), shown.get(target, target), tuple(shown.get(n, n) for n in theirs))
-            for own, target, theirs in table.keys
-        ]
-        tables[shown[name]] = type(table)(columns, tuple(shown[n] for n in table.primary), keys)
-    return tables, stored
+    return shown, stored
 
 
 def _column(table: str, name: str, type_: str, cells: Sequence[Any], engine: Engine) -> Column:
@@ -257,7 +249,7 @@ def _kind(declared: ColumnKind | None, cells: Sequence[Any], is_loose: bool) -> 
     return kind_of(cells) or ("text" if declared == "other" else declared)
 
 
-def _keys(declared: Mapping[str, Declared]) -> Iterator[Join]:
+def _keys(declared: Mapping[str, Declared], shown: Mapping[str, str]) -> Iterator[Join]:
     """Return declared foreign keys, then those that names imply (`director_id` refers to `director`)."""
     for name, table in declared.items():
         place = list(table.columns).index
@@ -270,7 +262,8 @@ def _keys(declared: Mapping[str, Declared]) -> Iterator[Join]:
             keys += [Join(name, other, ((column, others[other]),)) for other in islice(named, 1)]
         for join in keys:
             if join.target in declared and all(b in declared[join.target].columns for _, b in join.pairs):
-                yield join
+                pairs = tuple((shown[own], shown[theirs]) for own, theirs in join.pairs)
+                yield Join(shown[name], shown[join.target], pairs)
 
 
 def _names_key(column: str, table: str, key: str) -> bool:
