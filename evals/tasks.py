@@ -7,7 +7,6 @@ import inspect
 import platform
 import random
 import re
-import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +33,7 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import Record, packaged
 from triplewise.tools.core.overlap import Compare
 from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.load import install, scratch_folder
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.learning.exploration import short_answers
 from triplewise.tools.linking.linker import without_brackets
@@ -341,22 +341,20 @@ def with_databases(records: list[Record], kg: LoadedKG, options: Mapping[str, An
     source = data.locate(data.benchmark("wikisql").files[WIKISQL_TABLES])
     folder = user_cache_path("triplewise") / "evals" / f"wikisql-{data.checksum(source)[:16]}"
     if not folder.is_dir():
-        unfinished = folder.with_name(f"{folder.name}.part")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        for table in read_records(source, "id", "header", "rows"):
-            names: dict[str, str] = {}  # without case -> name; of two the second has its number
-            for number, given in enumerate(table["header"], 1):
-                plain = given.strip() or f"column {number}"
-                plain = f"{plain} {number}" if plain.casefold() in names else plain
-                names[plain.casefold()] = plain
-            rows = [["" if cell is None else str(cell) for cell in row] for row in table["rows"]]
-            with closing(sqlite3.connect(unfinished / f"{table['id']}.sqlite")) as database, database:
-                database.execute("PRAGMA synchronous = OFF")
-                frame = pd.DataFrame(rows, columns=list(names.values()))
-                types = dict.fromkeys(frame.columns, "TEXT")
-                frame.to_sql(f"table {table['id']}", database, index=False, dtype=types)
-        unfinished.rename(folder)
+        with scratch_folder(folder, None) as unfinished:
+            for table in read_records(source, "id", "header", "rows"):
+                names: dict[str, str] = {}  # without case -> name; of two the second has its number
+                for number, given in enumerate(table["header"], 1):
+                    plain = given.strip() or f"column {number}"
+                    plain = f"{plain} {number}" if plain.casefold() in names else plain
+                    names[plain.casefold()] = plain
+                rows = [["" if cell is None else str(cell) for cell in row] for row in table["rows"]]
+                with closing(sqlite3.connect(unfinished / f"{table['id']}.sqlite")) as database, database:
+                    database.execute("PRAGMA synchronous = OFF")
+                    frame = pd.DataFrame(rows, columns=list(names.values()))
+                    types = dict.fromkeys(frame.columns, "TEXT")
+                    frame.to_sql(f"table {table['id']}", database, index=False, dtype=types)
+            install(unfinished, folder)
     split = [record for record in records if split_of(record["table_id"]) == options["split"]]
     for record in split:
         record["db"] = str(folder / f"{record['table_id']}.sqlite")

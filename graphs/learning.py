@@ -223,7 +223,8 @@ class SelfLearning:
         entities = {e.mention or e.label: e.id for e in state.linked}
         acted = replace(blank, status=answer.status, entities=entities, turns=turns_of(state.steps))
         if not self.context.offline:  # what the model was shown first, without any earlier attempt
-            acted = replace(acted, **opening(self.env.prompt, prompt_values(state, self.env))._asdict())
+            system, prompt = opening(self.env.prompt, prompt_values(state, self.env))
+            acted = replace(acted, system=system, prompt=prompt)
         return exploration.rewarded(self.env.kg, acted, answer.values, answer.labels)
 
     def attempt_all(
@@ -265,9 +266,8 @@ class SelfLearning:
                 for future in as_completed(futures):
                     rewards.append(future.result())
                     report()
-            except BaseException:
+            finally:  # where one has failed, those that have not begun are left out
                 pool.shutdown(wait=False, cancel_futures=True)
-                raise
         return self.journal.of(iteration, origin)
 
 

@@ -89,7 +89,7 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
 def messages_for(state: State, env: Environment, values: Mapping[str, Any], native: bool) -> list[Any]:
     """Return the messages to the model, with all steps so far (algorithm 1, line 20)."""
     if env.context.history == "chat" and not native:
-        messages = conversation(opening(env.prompt, values), turns_of(state.steps))
+        messages = conversation(*opening(env.prompt, values), turns_of(state.steps))
     else:
         form = "_tools" if native else ""
         parts = {"system": f"system{form}", "user": f"turn{form}"}

@@ -25,7 +25,7 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import relation_names, relation_texts, triple_text
-from triplewise.tools.learning.trajectory import Opening, Turn
+from triplewise.tools.learning.trajectory import Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.linking.search import labels_language, node_types
 from triplewise.tools.parsing.card import FEW, MEMBERS, class_card
@@ -109,10 +109,10 @@ def rule_lines(state: State, kg: KnowledgeGraph) -> list[str]:
     return [re.sub(r"(?<=-\[).+?(?=\]-)", lambda m: relation_names(kg, [m[0]])[0], rule) for rule in rules]
 
 
-def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
+def opening(prompt: Prompt, values: Mapping[str, Any]) -> tuple[str, str]:
     """Return the first two messages of a conversation, rendered as before the first step."""
     first = {**values, "history": [], "step": 1, "begun": False}
-    return Opening(prompt.render("system", **first), prompt.render("turn", **first))
+    return prompt.render("system", **first), prompt.render("turn", **first)
 
 
 def turns_of(steps: Sequence[Step]) -> tuple[Turn, ...]:

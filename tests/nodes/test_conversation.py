@@ -69,9 +69,9 @@ def test_what_is_trained_on_is_what_was_shown(
     given = context(graph, server, max_steps=len(replies) - (preset == "symagent"))
     found = State.model_validate(build_graph(preset).invoke(ASKED, context=given))
     filled = given.resolved(find_preset(preset).settings)
-    begin = opening(Environment(filled).prompt, prompt_values(found, Environment(filled)))
+    system, prompt = opening(Environment(filled).prompt, prompt_values(found, Environment(filled)))
     turns = tuple(Turn(s.thought, s.call, s.observation) for s in found.steps)
-    made = Trajectory("q", "", (), turns=turns, system=begin.system, prompt=begin.prompt)
+    made = Trajectory("q", "", (), turns=turns, system=system, prompt=prompt)
     assert training_records(made, 4096)[-1]["prompt"] == server.chats[-1].messages
 
 

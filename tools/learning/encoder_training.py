@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import shutil
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,9 @@ from torch.nn import functional
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import packaged, write_json
+from triplewise.tools.kg.load import scratch_folder
 from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.rdf import Progress
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.trajectory import Trajectory
 from triplewise.tools.parsing.similarity import walked_text
@@ -53,8 +55,6 @@ PATH_WEIGHT = 4.0
 """Weight of what is learned next to the score of single words: what held-out questions of WebQSP chose."""
 
 Chain = tuple[tuple[str, bool], ...]  # Relations by short id, each with whether it is walked forward
-Progress = Callable[[str, int, int | None], object]
-"""Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
 
 
 def train_encoder(
@@ -86,41 +86,34 @@ def train_encoder(
     held = held[: len(useful) // 2] or useful[:1]
     parts = [t for t in useful if t not in held], held
     train, validation = (datasets.Dataset.from_list(training_rows(part, kg, encoder)) for part in parts)
-    part = into.with_name(f".{into.name}")
-    shutil.rmtree(part, ignore_errors=True)  # what a kill left
-    part.mkdir(parents=True)
     datasets.disable_progress_bars()
-    arguments = SentenceTransformerTrainingArguments(
-        output_dir=str(part / "checkpoints"),
-        per_device_train_batch_size=BATCH,
-        per_device_eval_batch_size=BATCH,
-        num_train_epochs=EPOCHS,
-        learning_rate=RATE,
-        **packaged("triplewise.tools.learning", "encoder.yaml"),
-    )
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            model = model_with_adapter(learned)
-            trainer = SentenceTransformerTrainer(
-                model=model,
-                args=arguments,
-                train_dataset=train,
-                eval_dataset=validation,
-                loss=ChoiceLoss(model),
-                callbacks=[ProgressCallback(progress), transformers.EarlyStoppingCallback(PATIENCE)],
-            )
-            trainer.remove_callback(transformers.PrinterCallback)
-            trainer.train()
+    with scratch_folder(into, progress) as folder, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = model_with_adapter(learned)
+        trainer = SentenceTransformerTrainer(
+            model=model,
+            args=SentenceTransformerTrainingArguments(
+                output_dir=str(folder / "checkpoints"),
+                per_device_train_batch_size=BATCH,
+                per_device_eval_batch_size=BATCH,
+                num_train_epochs=EPOCHS,
+                learning_rate=RATE,
+                **packaged("triplewise.tools.learning", "encoder.yaml"),
+            ),
+            train_dataset=train,
+            eval_dataset=validation,
+            loss=ChoiceLoss(model),
+            callbacks=[ProgressCallback(progress), transformers.EarlyStoppingCallback(PATIENCE)],
+        )
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
         transformer: Any = model[0]
-        transformer.auto_model.save_pretrained(part)
-        shutil.rmtree(part / "checkpoints", ignore_errors=True)
+        transformer.auto_model.save_pretrained(folder)
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         record = {"base": base, "trajectories": len(trajectories)}
         record |= {"scale": ALPHA / RANK, "path_weight": PATH_WEIGHT, "weights": encoders.WEIGHTS_SHA256}
-        write_json(part / encoders.LEARNED, record, indent=1)
-        part.rename(into)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        write_json(folder / encoders.LEARNED, record, indent=1)
+        folder.rename(into)
     return {"encoder": str(into)}
 
 

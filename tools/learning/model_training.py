@@ -22,8 +22,9 @@ from trl.trainer.sft_trainer import SFTTrainer
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import packaged, write_json
-from triplewise.tools.learning.encoder_training import Progress, ProgressCallback
-from triplewise.tools.learning.trajectory import Opening, Trajectory, conversation
+from triplewise.tools.kg.rdf import Progress
+from triplewise.tools.learning.encoder_training import ProgressCallback
+from triplewise.tools.learning.trajectory import Trajectory, conversation
 
 REPORT = "training.json"  # Written last: the adapter in the same folder is then complete
 MAX_TOKENS = 4096
@@ -117,7 +118,7 @@ def training_records(trajectory: Trajectory, observation_limit: int = MAX_TOKENS
     Replies without an action are left out with their observation. An observation, which may list thousands of
     values, is cut to `observation_limit` characters, about a quarter of an example.
     """
-    messages = conversation(Opening(trajectory.system, trajectory.prompt), trajectory.turns)
+    messages = conversation(trajectory.system, trajectory.prompt, trajectory.turns)
     shown, records = messages[:2], []
     for turn, reply, observation in zip(trajectory.turns, messages[2::2], messages[3::2], strict=True):
         if turn.call:

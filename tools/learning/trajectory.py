@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -133,16 +133,9 @@ class Journal:
             return {k[2]: t for k, t in self._trajectories.items() if k[:2] == (iteration, origin)}
 
 
-class Opening(NamedTuple):
-    """What a model is shown before its first step."""
-
-    system: str
-    prompt: str
-
-
-def conversation(opening: Opening, turns: Sequence[Turn]) -> Messages:
+def conversation(system: str, prompt: str, turns: Sequence[Turn]) -> Messages:
     """Return a trajectory as chat messages, the form that a model is trained on and acts in afterwards."""
-    texts = [("system", opening.system), ("user", opening.prompt)]
+    texts = [("system", system), ("user", prompt)]
     for number, turn in enumerate(turns, 1):
         texts.append(("assistant", f"Thought {number}: {turn.thought}\nAction {number}: {turn.call}"))
         texts.append(("user", f"Observation {number}: {turn.observation}"))

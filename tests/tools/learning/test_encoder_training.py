@@ -179,7 +179,7 @@ def test_what_a_kill_left_is_cleared_and_learning_goes_on_from_a_learned_encoder
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / ".next").mkdir()
+    (tmp_path / ".next.loading-killed").mkdir()
     monkeypatch.setattr(encoder_training, "EPOCHS", 1)
     train_encoder(trajectories, tmp_path / "next", base=str(folder), kg=kg)
     assert [path.name for path in tmp_path.iterdir()] == ["next"]
