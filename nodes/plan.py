@@ -77,7 +77,7 @@ def proposed(state: State, runtime: Runtime[Context]) -> Update:
         "plan",
         question=state.question,
         entities={e.label: e.id for e in linked},
-        demonstrations=demonstrations_for(state, env),
+        demonstrations=demonstrate(state.question, state.linked, kg, env.seeds, context.seed_count),
         relations=relations_around(kg, env.encoder, state),
         limit=context.plan_rules,
     )
@@ -171,12 +171,6 @@ def _mined_plan(state: State, env: Environment) -> Plan:
     if env.seeds is None or not state.linked:
         return Plan()
     return seed_plan(state.question, state.linked, env.kg, env.seeds, settings_of(env))
-
-
-def demonstrations_for(state: State, env: Environment) -> list[dict[str, object]]:
-    """Return the seed questions most similar to this one, with their paths; [] without seeds."""
-    seeds, count = env.seeds, env.context.seed_count
-    return [] if seeds is None else demonstrate(state.question, state.linked, env.kg, seeds, count)
 
 
 def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list[str]:

@@ -31,7 +31,7 @@ from triplewise.tools.core.terms import Triple
 from triplewise.tools.kg import KnowledgeGraph, Outcome
 from triplewise.tools.planning.mining import Plan
 from triplewise.tools.planning.paths import answers, rule_program
-from triplewise.tools.planning.proposals import parse_paths, with_proposals
+from triplewise.tools.planning.proposals import demonstrate, parse_paths, with_proposals
 from triplewise.tools.pyql.text import read_term
 
 TOOLSETS = ("pyql", "explore")  # sets of actions that there are worked examples of ReAct for
@@ -138,7 +138,7 @@ def _plan(state: State, env: Environment) -> Update:
     """RoG's planning: paths that the model proposes, where the graph has them."""
     thought, rules, dropped, why, kg = "", [], state.dropped, "", env.kg
     if state.linked:
-        shown = planning.demonstrations_for(state, env)
+        shown = demonstrate(state.question, state.linked, kg, env.seeds, env.context.seed_count)
         around = planning.relations_around(kg, env.encoder, state)
         values = {"demonstrations": shown, "rules": [], "relations": around}  # as SymAgent's planner
         thought = loop.ask(state, env, "rog", "plan", limit=env.context.plan_rules, **values).text

@@ -35,12 +35,14 @@ _EXPLAINED = re.compile(r"^(\S+)\s*\((.+)\)$")
 
 
 def demonstrate(
-    question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, seeds: SeedIndex, count: int
+    question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, seeds: SeedIndex | None, count: int
 ) -> list[dict[str, object]]:
     """Return the seed questions most like a question, one of each structure, with their own mined paths.
 
     Each is a `question` and its `rules`, best first: of its group, the seed with the clearest path.
     """
+    if seeds is None:
+        return []
     miner, demonstrations = Miner(kg, seeds), list[dict[str, object]]()
     for match in seeds.groups_like(question, linked, count):
         others = [s for s in match.seeds if s.question != question]  # never the question itself
