@@ -18,7 +18,7 @@ import numpy as np
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.parsing.confidence import FEATURES, MODEL_FEATURES, Calibration, Tree
 
-PRECISION = 0.93  # What share of the answers shown as answered shall be right: .92 and a margin
+PRECISION = 0.94  # What share of the answers shown as answered shall be right: .92 and a margin
 FLOOR = 0.33  # Below the floor, so few answers are right that they help nobody
 TREES, DEPTH, LEAF, RATE = 80, 3, 20, 0.4
 """Trees, splits on the way to a leaf, answers of a leaf at least (of few a tenth), factor of every tree."""

@@ -50,7 +50,9 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "against": (LESS, "ask_against"),
     "operators": (LESS, "skip_op"),
     "other_quantity": (LESS, "other_quantity"),
+    "pronouns": (LESS, "skip_pronoun"),
     "same_kind": (MORE, "who_sim where_sim -who_off -where_off when_date chain_end"),
+    "relations": (LESS, "relations"),
     "chain": (EITHER, "chain"),
     "chain_own": (MORE, "chain_own"),
 }
@@ -63,7 +65,7 @@ FEATURES: Mapping[str, int] = {
 """All evidence: the share of an answer, its lead over the next one (log odds), its share among those that
 leave no more uncovered, the share of readings without an answer, the score of the best derivation, how many
 answers there are, and the sums."""
-DOUBTS, DOUBTFUL = ("no_evidence", "against", "operators", "other_quantity"), 0.5
+DOUBTS, DOUBTFUL = ("no_evidence", "against", "operators", "other_quantity", "pronouns"), 0.5
 """Evidence that no other makes up for, and the highest probability with it."""
 MODEL_FEATURES: Mapping[str, int] = {"agreement": MORE, "alike": MORE, "same_operators": MORE, "size": LESS}
 """Evidence for the answer of a language model, see `query_features`."""
