@@ -17,6 +17,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import yaml
+
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import read_text
 from triplewise.tools.core.terms import IRI, Literal, Variable
@@ -31,31 +33,8 @@ if TYPE_CHECKING:
 FILE = "confidence.json"  # Name of the data file, in this package and next to the profile of a loaded graph
 MODEL_FILE = "model_confidence.json"  # The same of answers by language models
 LESS, EITHER, MORE = -1, 0, 1
-NAMES, WORDS = "skip_capital skip_name skip_unknown skip_part", "skip_content skip_op skip_known"
-QUANTITIES = "sup_unnamed -sup_sim filter_unnamed filter_named -filter_sim rel_how rel_noun -rel_how_sim"
-SUMS: Mapping[str, tuple[int, str]] = {
-    "uncovered": (LESS, WORDS),
-    "uncovered_names": (LESS, NAMES),
-    "unnamed": (LESS, "bridge_1 bridge_2 join_bridge sup_unnamed filter_unnamed"),
-    "unfit_quantities": (LESS, f"{QUANTITIES} unfit other_quantity"),
-    "weak_relations": (LESS, "rel_weak cls_cos_weak"),
-    "other_words": (LESS, "rel -rel_lex"),
-    "entities_in_part": (LESS, "ent_part ent_fuzzy ent_common"),
-    "names_in_full": (MORE, "ent_exact cls_exact rel_exact"),
-    "unlike_classes": (LESS, "cls_cos -cls_cos_value cls_capital"),
-    "foreign_words": (LESS, "skip_foreign"),
-    "names_none": (LESS, "names_none"),
-    "loose_sets": (LESS, "exists range members"),
-    "no_evidence": (LESS, "no_evidence contrary wh_alone"),
-    "against": (LESS, "ask_against"),
-    "operators": (LESS, "skip_op"),
-    "other_quantity": (LESS, "other_quantity"),
-    "pronouns": (LESS, "skip_pronoun"),
-    "same_kind": (MORE, "who_sim where_sim -who_off -where_off when_date chain_end"),
-    "relations": (LESS, "relations"),
-    "chain": (EITHER, "chain"),
-    "chain_own": (MORE, "chain_own"),
-}
+_EVIDENCE = yaml.safe_load(files(__package__).joinpath("evidence.yaml").read_text("utf-8"))
+SUMS: Mapping[str, tuple[int, str]] = {name: (sign, of) for name, (sign, of) in _EVIDENCE["sums"].items()}
 """Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
 those with - are taken away."""
 FEATURES: Mapping[str, int] = {
@@ -65,8 +44,7 @@ FEATURES: Mapping[str, int] = {
 """All evidence: the share of an answer, its lead over the next one (log odds), its share among those that
 leave no more uncovered, the share of readings without an answer, the score of the best derivation, how many
 answers there are, and the sums."""
-DOUBTS, DOUBTFUL = ("no_evidence", "against", "operators", "other_quantity", "pronouns"), 0.5
-"""Evidence that no other makes up for, and the highest probability with it."""
+DOUBTFUL = 0.5  # the highest probability with evidence that no other makes up for
 MODEL_FEATURES: Mapping[str, int] = {"agreement": MORE, "alike": MORE, "same_operators": MORE, "size": LESS}
 """Evidence for the answer of a language model, see `query_features`."""
 Tree: TypeAlias = float | tuple[str, float, Any, Any]
@@ -126,8 +104,9 @@ def trust_features(features: Sequence[Features], ranked: Sequence[Share], place:
     """Return the evidence for the answer at a place of `ranked` (`shares`), by the names of `FEATURES`."""
     probability, best, score = ranked[place]
     rival = max((share.probability for i, share in enumerate(ranked) if i != place), default=0.0)
-    uncovered = [_sum(f"{NAMES} {WORDS}", features[share.best]) for share in ranked]
-    fair = sum(s.probability for s, words in zip(ranked, uncovered, strict=True) if words <= uncovered[place])
+    words = f"{SUMS['uncovered'][1]} {SUMS['uncovered_names'][1]}"
+    uncovered = [_sum(words, features[share.best]) for share in ranked]
+    fair = sum(s.probability for s, n in zip(ranked, uncovered, strict=True) if n <= uncovered[place])
     found = {
         "share": probability,
         "lead": math.log(probability + 1e-4) - math.log(rival + 1e-4),
@@ -160,7 +139,11 @@ class Calibration:
         """Return how probable it is that an answer with such evidence is exactly right."""
         z = self.bias + sum(value_of(tree, features) for tree in self.trees)
         probability = 1 / (1 + math.exp(-max(min(z, 30.0), -30.0)))
-        return min(probability, DOUBTFUL) if any(features.get(name) for name in DOUBTS) else probability
+        return (
+            min(probability, DOUBTFUL)
+            if any(features.get(name) for name in _EVIDENCE["doubts"])
+            else probability
+        )
 
     def write(self, path: Path) -> None:
         """Write the data file, one attribute a line."""
