@@ -74,11 +74,6 @@ class Operator:
         """1 where it means much of a relation, -1 where it means little."""
         return -self.sign if relation in self.turned else self.sign
 
-    def comparison_of(self, relation: int) -> Comparison:
-        """How values of a relation compare."""
-        comparison = cast(Comparison, self.comparison)
-        return OPPOSITE.get(comparison, comparison) if relation in self.turned else comparison
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Modifier:

@@ -99,7 +99,9 @@ def quantities_of(
         nothing = _nothing(question) if i is None else question.relation_similarity[i, i + 1]
         return nothing, frozenset(), frozenset()
     like, opposites = vocabulary.relations_like(quantities), adjective.opposites if adjective else ()
-    others = vocabulary.certainly_other(quantities + opposites)
+    # Relations that have the very name of another quantity.
+    own = frozenset[int]().union(*(vocabulary.quantities[name] for name in quantities + opposites))
+    others = frozenset[int]().union(*vocabulary.quantities.values()) - own
     turned, relations = frozenset[int](), question.index.rels
     if opposites:
         unlike = vocabulary.relations_like(opposites)

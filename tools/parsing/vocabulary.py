@@ -81,11 +81,6 @@ class Vocabulary:
         rows = ((word, of_relations >= NAMES_IT) for word, (of_relations, _) in self.hints.items())
         return {word: frozenset(np.flatnonzero(row).tolist()) for word, row in rows}
 
-    def certainly_other(self, words: Sequence[str]) -> frozenset[int]:
-        """The relations that have the very name of a quantity, and not of one of these."""
-        own = frozenset[int]().union(*(self.quantities[word] for word in words))
-        return frozenset[int]().union(*self.quantities.values()) - own
-
     @cached_property
     def class_kinds(self) -> Mapping[str, Vector]:
         """Kinds of things -> how probably each class is of them, by its nearest examples of all kinds."""

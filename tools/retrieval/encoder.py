@@ -45,7 +45,7 @@ LEARNED, ADAPTER = "encoder.json", "adapter_model.safetensors"
 CACHED_TEXTS = 50_000  # Texts whose vectors an encoder keeps in memory (1.5 kB each at 384 dimensions)
 WAIT = 30.0  # Seconds to wait while another process writes
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-GRAPH_VERSION, DIMENSION, MAX_TOKENS = 3, 384, 256
+GRAPH_VERSION, DIMENSION, MAX_TOKENS = 4, 384, 256
 BATCH = 64  # Texts embedded at once
 FOLDER, FORMAT = "vectors", 3
 """Where a KG's folder keeps its vectors, and the format of the files; part of their name."""
