@@ -3,7 +3,7 @@ features."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias, cast
@@ -48,9 +48,6 @@ class Category(StrEnum):
     COORDINATION = "coordination"
     SAME = "sharing"
     GROUP = "group"
-
-
-OPPOSITE: Mapping[Comparison, Comparison] = {"gt": "lt", "lt": "gt", "ge": "le", "le": "ge"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,6 +16,7 @@ Step: TypeAlias = tuple[int, int]  # a relation of the index; 1: from subject to
 Path: TypeAlias = tuple[Step, ...]
 Function: TypeAlias = Literal["count", "sum", "average"]
 Comparison: TypeAlias = Literal["gt", "lt", "ge", "le", "eq"]
+OPPOSITE: dict[Comparison, Comparison] = {"gt": "lt", "lt": "gt", "ge": "le", "le": "ge"}
 
 
 @dataclass_transform(frozen_default=True)
