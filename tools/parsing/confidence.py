@@ -139,11 +139,8 @@ class Calibration:
         """Return how probable it is that an answer with such evidence is exactly right."""
         z = self.bias + sum(value_of(tree, features) for tree in self.trees)
         probability = 1 / (1 + math.exp(-max(min(z, 30.0), -30.0)))
-        return (
-            min(probability, DOUBTFUL)
-            if any(features.get(name) for name in _EVIDENCE["doubts"])
-            else probability
-        )
+        doubted = any(features.get(name, 0.0) > most for name, most in _EVIDENCE["doubts"].items())
+        return min(probability, DOUBTFUL) if doubted else probability
 
     def write(self, path: Path) -> None:
         """Write the data file, one attribute a line."""
