@@ -32,20 +32,14 @@ if TYPE_CHECKING:
 
 FILE = "confidence.json"  # Name of the data file, in this package and next to the profile of a loaded graph
 MODEL_FILE = "model_confidence.json"  # The same of answers by language models
-LESS, EITHER, MORE = -1, 0, 1
 _EVIDENCE = yaml.safe_load(files(__package__).joinpath("evidence.yaml").read_text("utf-8"))
 SUMS: Mapping[str, tuple[int, str]] = {name: (sign, of) for name, (sign, of) in _EVIDENCE["sums"].items()}
 """Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
 those with - are taken away."""
-FEATURES: Mapping[str, int] = {
-    "share": MORE, "lead": MORE, "fair_share": MORE, "nothing": LESS, "score": MORE, "answers": EITHER,
-    **{name: sign for name, (sign, _) in SUMS.items()},
-}  # fmt: skip
-"""All evidence: the share of an answer, its lead over the next one (log odds), its share among those that
-leave no more uncovered, the share of readings without an answer, the score of the best derivation, how many
-answers there are, and the sums."""
+FEATURES: Mapping[str, int] = _EVIDENCE["answer"] | {name: sign for name, (sign, _) in SUMS.items()}
+"""All evidence, as `evidence.yaml` describes it."""
 DOUBTFUL = 0.5  # the highest probability with evidence that no other makes up for
-MODEL_FEATURES: Mapping[str, int] = {"agreement": MORE, "alike": MORE, "same_operators": MORE, "size": LESS}
+MODEL_FEATURES: Mapping[str, int] = _EVIDENCE["model"]
 """Evidence for the answer of a language model, see `query_features`."""
 Tree: TypeAlias = float | tuple[str, float, Any, Any]
 """A regression tree: a value, or a feature, a number, and the trees for values up to it and above it."""

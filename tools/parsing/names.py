@@ -17,7 +17,6 @@ from triplewise.tools.parsing.query import Image, Nodes
 from triplewise.tools.parsing.question import Question, Span, covers
 from triplewise.tools.pyql.text import read_term
 
-FULL = ("exact", "alias", "norm", "literal")
 LONGEST_NAME = 16  # tokens
 SAME_NAME = 4  # nodes of one name that become anchors of their own
 SHORT = 3  # characters of a literal that has to be written as it is in the graph
@@ -196,8 +195,6 @@ class _Names:
             question.named.update(range(start, end))
         elif how == "part":
             question.in_names.update(range(start, end))
-        if how in FULL:
-            question.in_full.add(span)
 
     def _is_written(self, literal: Literal, span: Span) -> bool:
         """Whether a span is a literal with the same capitals, but for a plural s."""

@@ -67,7 +67,6 @@ class Question:
         self.anchors: list[Derivation] = []  # what spans may mean, each without composition
         self.named = set[int]()  # tokens of entities
         self.in_names = set[int]()  # tokens that are a part of their names
-        self.in_full = set[Span]()  # names of entities and literals, word by word
         self.known = set[int]()  # tokens of relations and classes in full
         self.operators = set[int]()
         self.pronouns = set[int]()  # tokens that refer to what was asked before
@@ -117,10 +116,6 @@ class Question:
             if found := process.extractOne(word, known, scorer=OSA.distance, score_cutoff=limit):
                 return str(found[0])
         return None
-
-    def is_owned(self, part: Derivation) -> bool:
-        """Whether a word has an owner, and so is a relation rather: "directors of X", "whose directors"."""
-        return self.words[part.end : part.end + 1] == ["of"] or self.words[: part.start][-1:] == ["whose"]
 
     def content(self, start: int, end: int) -> list[str]:
         """The content words of a span."""
