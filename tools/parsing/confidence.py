@@ -39,8 +39,7 @@ those with - are taken away."""
 FEATURES: Mapping[str, int] = _EVIDENCE["answer"] | {name: sign for name, (sign, _) in SUMS.items()}
 """All evidence, as `evidence.yaml` describes it."""
 DOUBTFUL = 0.5  # the highest probability with evidence that no other makes up for
-MODEL_FEATURES: Mapping[str, int] = _EVIDENCE["model"]
-"""Evidence for the answer of a language model, see `query_features`."""
+MODEL_FEATURES: Mapping[str, int] = _EVIDENCE["model"]  # for the answer of a language model
 Tree: TypeAlias = float | tuple[str, float, Any, Any]
 """A regression tree: a value, or a feature, a number, and the trees for values up to it and above it."""
 

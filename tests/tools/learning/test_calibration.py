@@ -58,8 +58,8 @@ def test_threshold_and_floor_cut_off_where_their_precisions_are() -> None:
     right = estimates > 0.6
     ones = np.ones(100)
     sure = threshold(estimates, right, ones)
-    assert right[estimates >= sure].mean() >= 0.92
-    assert right[estimates >= sure - 0.01].mean() < 0.92
+    assert right[estimates >= sure].mean() >= PRECISION
+    assert right[estimates >= sure - 0.01].mean() < PRECISION
     assert threshold(estimates, np.zeros(100, bool), ones) == 1.0
     least = floor(estimates, right, ones)
     assert least == 0.61
