@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.learning.calibration import (
+    PRECISION,
     Row,
     calibration_error,
     floor,
