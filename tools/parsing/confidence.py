@@ -34,11 +34,9 @@ FILE = "confidence.json"  # Name of the data file, in this package and next to t
 MODEL_FILE = "model_confidence.json"  # The same of answers by language models
 _EVIDENCE = yaml.safe_load(files(__package__).joinpath("evidence.yaml").read_text("utf-8"))
 SUMS: Mapping[str, tuple[int, str]] = {name: (sign, of) for name, (sign, of) in _EVIDENCE["sums"].items()}
-"""Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
-those with - are taken away."""
 FEATURES: Mapping[str, int] = _EVIDENCE["answer"] | {name: sign for name, (sign, _) in SUMS.items()}
-"""All evidence, as `evidence.yaml` describes it."""
-DOUBTFUL = 0.5  # the highest probability with evidence that no other makes up for
+"""Sums of features, and all evidence, as `evidence.yaml` describes them."""
+DOUBTFUL, NEAR = 0.5, 0.1  # the highest probability where doubted, and the score by which a rival is near
 MODEL_FEATURES: Mapping[str, int] = _EVIDENCE["model"]  # for the answer of a language model
 Tree: TypeAlias = float | tuple[str, float, Any, Any]
 """A regression tree: a value, or a feature, a number, and the trees for values up to it and above it."""
@@ -96,7 +94,8 @@ def is_answer(features: Features) -> bool:
 def trust_features(features: Sequence[Features], ranked: Sequence[Share], place: int = 0) -> dict[str, float]:
     """Return the evidence for the answer at a place of `ranked` (`shares`), by the names of `FEATURES`."""
     probability, best, score = ranked[place]
-    rival = max((share.probability for i, share in enumerate(ranked) if i != place), default=0.0)
+    others = [share for i, share in enumerate(ranked) if i != place]
+    rival = max((share.probability for share in others), default=0.0)
     words = f"{SUMS['uncovered'][1]} {SUMS['uncovered_names'][1]}"
     uncovered = [_sum(words, features[share.best]) for share in ranked]
     fair = sum(s.probability for s, n in zip(ranked, uncovered, strict=True) if n <= uncovered[place])
@@ -106,6 +105,7 @@ def trust_features(features: Sequence[Features], ranked: Sequence[Share], place:
         "fair_share": probability / fair,
         "nothing": sum(s.probability for s in ranked if not is_answer(features[s.best])),
         "score": score,
+        "near_rival": max(0.0, NEAR - score + max((share.score for share in others), default=-math.inf)),
         "answers": len(ranked),
         **{name: _sum(parts, features[best]) for name, (_, parts) in SUMS.items()},
     }

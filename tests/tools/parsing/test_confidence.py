@@ -43,10 +43,18 @@ def test_a_confidence_is_a_probability(features: dict[str, float]) -> None:
     assert 0.0 <= shipped().probability(features) <= 1.0
 
 
-def test_a_no_without_evidence_is_never_sure() -> None:
+@pytest.mark.parametrize("doubt", ["no_evidence", "foreign_words", "pronouns", "near_rival"])
+def test_what_is_doubted_is_never_sure(doubt: str) -> None:
     best = {name: 5.0 * max(sign, 0) for name, sign in FEATURES.items()}
     assert shipped().probability(best) > shipped().min_confidence
-    assert shipped().probability({**best, "no_evidence": 1.0}) <= DOUBTFUL < shipped().min_confidence
+    assert shipped().probability({**best, doubt: 1.0}) <= DOUBTFUL < shipped().min_confidence
+
+
+def test_a_rival_is_near_where_its_best_reading_scores_nearly_as_much() -> None:
+    def near(*scores: float) -> float:
+        return trust_features([{}] * len(scores), shares(scores, range(len(scores))))["near_rival"]
+
+    assert near(5.0, 4.95) > 0 == near(5.0, 4.5) == near(5.0)
 
 
 def test_evidence_of_a_models_query_says_how_far_readings_agree() -> None:
