@@ -122,15 +122,10 @@ def _read(path: Path) -> Log:
     solver = header.plan.steps[-1].params if header.plan.steps else {}
     swapped = {**(solver.get("phases") or {}), **(solver.get("settings") or {})}
     task, arguments = plain_name(spec.task), {n: v for n, v in spec.task_args.items() if v is not None}
-    # What makes another task of it: `hops=1` also by default, a file by its name.
-    of = catalog().benchmarks.get(task)
-    named = {key.partition("=")[0] for key in (of.counts if of else ())}
-    named |= set(spec.task_args_passed) - NO_VARIANT
-    variant = [f"{n}={str(v).lower().rpartition('/')[2]}" for n, v in arguments.items() if n in named]
     return Log(
         path=str(path),
         task=task,
-        name=" ".join([task, *variant]),
+        name=_name_of(task, arguments, spec.task_args_passed),
         system=str(about["preset"]),
         model=str(about.get("model", "")),
         arguments=arguments,
@@ -142,6 +137,14 @@ def _read(path: Path) -> Log:
         total=spec.dataset.samples or 0,
         questions=questions,
     )
+
+
+def _name_of(task: str, arguments: Mapping[str, Any], passed: Iterable[str]) -> str:
+    """The task with what makes another task of it: `hops=1` also by default, a file by its name."""
+    of = catalog().benchmarks.get(task)
+    named = {key.partition("=")[0] for key in (of.counts if of else ())} | (set(passed) - NO_VARIANT)
+    variant = [f"{n}={str(v).lower().rpartition('/')[2]}" for n, v in arguments.items() if n in named]
+    return " ".join([task, *variant])
 
 
 def _row(sample: EvalSample) -> dict[str, Any]:

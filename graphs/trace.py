@@ -54,12 +54,7 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     for correction in trace["corrections"]:
         del correction["text"]
     for shown, step in zip(trace["steps"], state.steps, strict=True):
-        observation = step.feedback.observation
-        words = observation if observation.startswith("{") else in_words(observation)
-        shown["observation"] = words
-        if len(words) > LENGTH:
-            end = max(words.rfind("\n", LENGTH // 2, LENGTH), 0) or LENGTH
-            shown |= {"observation": words[:end], "cut": len(words) - end}
+        shown |= _cut_observation(step.feedback.observation)
     trace |= {
         "program": state.program,
         "followed": state.attempt if state.followed is not None and state.followed.features else None,
@@ -73,12 +68,7 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
         triples += [extracted.triple for extracted in state.facts]
         for fact, triple in zip((*trace["proof"], *trace["facts"]), triples, strict=True):
             fact["ids"] = ids(triple)
-    paths, sums = trace["memory"], accumulate(map(len, trace["memory"]))
-    trace["memory"] = [path for path, length in zip(paths, sums, strict=True) if length <= MOST["memory"]]
-    cut = {name: len(trace.get(name, ())) - most for name, most in MOST.items()}
-    cut["memory"] = sum(map(len, paths)) - sum(map(len, trace["memory"]))
-    trace |= {name: trace[name][:most] for name, most in MOST.items() if name in trace}
-    trace["cut"] = {name: count for name, count in cut.items() if count > 0}
+    _cut_lists(trace)
     seen = {"from": list(state.observed), "facts": trace["observation"]}
     trace["observation"] = seen | {"cuts": list(state.observation_cuts)}
     names = {e.id: e.label for e in state.linked}
@@ -86,6 +76,15 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     names |= _labels(state, trace, kg) if kg is not None else {}
     trace["names"] = {id: label for id, label in names.items() if label and label != id}
     return trace
+
+
+def _cut_observation(observation: str) -> dict[str, Any]:
+    """Return an observation in words, and how many characters beyond `LENGTH` are left out."""
+    shown = observation if observation.startswith("{") else in_words(observation)
+    if len(shown) <= LENGTH:
+        return {"observation": shown}
+    end = max(shown.rfind("\n", LENGTH // 2, LENGTH), 0) or LENGTH
+    return {"observation": shown[:end], "cut": len(shown) - end}
 
 
 def _ids(profile: Profile | None, triple: Triple) -> list[str]:
@@ -97,6 +96,16 @@ def _ids(profile: Profile | None, triple: Triple) -> list[str]:
         return profile.short(term) if profile is not None and isinstance(term, IRI) else term.n3()
 
     return list(map(id_of, (triple.subject, triple.relation, triple.object)))
+
+
+def _cut_lists(trace: dict[str, Any]) -> None:
+    """Cut the lists of a trace to the lengths of `MOST`; `cut` says how much of which is left out."""
+    paths, sums = trace["memory"], accumulate(map(len, trace["memory"]))
+    trace["memory"] = [path for path, length in zip(paths, sums, strict=True) if length <= MOST["memory"]]
+    cut = {name: len(trace.get(name, ())) - most for name, most in MOST.items()}
+    cut["memory"] = sum(map(len, paths)) - sum(map(len, trace["memory"]))
+    trace |= {name: trace[name][:most] for name, most in MOST.items() if name in trace}
+    trace["cut"] = {name: count for name, count in cut.items() if count > 0}
 
 
 def in_words(observation: str) -> str:

@@ -65,12 +65,7 @@ def build_answer(
     except QueryFailedError as error:
         answer = replace(answer, reason="; ".join(filter(None, (answer.reason, f"{NO_PROOF}: {error}"))))
     written = {o.value: readable(o) for t in facts if isinstance(o := t.object, Literal)}
-    if is_table:  # rows are cells joined by commas
-        cells = list(dict.fromkeys(cell for row in answer.values for cell in row.split(", ")))
-        named = dict(zip(cells, labels_of(kg, cells), strict=True))
-        labels = tuple(", ".join(named[cell] for cell in row.split(", ")) for row in answer.values)
-    else:
-        labels = labels_of(kg, answer.values, written)
+    labels = _row_labels(answer.values, kg) if is_table else labels_of(kg, answer.values, written)
     text = sentence(labels, is_table=is_table) or f"Not found: {answer.reason}."
     if count := sum(bool(fact.fact) for fact in answer.proof):
         were = "was" if count == 1 else "were"
@@ -86,6 +81,13 @@ def proof_of(kg: KnowledgeGraph, triples: Sequence[Triple]) -> tuple[ProofTriple
         origin = () if read is None else (read.document, read.source, read.sentence, read.id)
         proven.append(ProofTriple(triple, named, *origin))
     return tuple(proven)
+
+
+def _row_labels(values: Sequence[str], kg: KnowledgeGraph) -> tuple[str, ...]:
+    """Return rows (cells joined by commas) with the labels of their cells."""
+    cells = list(dict.fromkeys(cell for row in values for cell in row.split(", ")))
+    named = dict(zip(cells, labels_of(kg, cells), strict=True))
+    return tuple(", ".join(named[cell] for cell in row.split(", ")) for row in values)
 
 
 def ending(state: State, values: tuple[str, ...], over_tables: bool = False) -> tuple[AnswerStatus, str]:

@@ -134,6 +134,15 @@ def load_grid(name: str | Path) -> GridFile:
     return grid, document
 
 
+def spec_of(*layers: CellSpec) -> CellSpec:
+    """Return what defaults, a column and a row set together; the last one wins, `needs` add up."""
+    joined: dict[str, Any] = {"set": {}, "needs": []}
+    for layer in layers:
+        own = {key: getattr(layer, key) for key in layer.model_fields_set & CellSpec.model_fields.keys()}
+        joined |= own | {"set": joined["set"] | layer.set, "needs": [*joined["needs"], *layer.needs]}
+    return CellSpec(**joined)
+
+
 def names_of(spec: CellSpec) -> set[str]:
     """Return what may be set in a cell. Raises `ConfigurationError` on a wrong name or value in it."""
     if not spec.task:
@@ -164,11 +173,7 @@ def cells_of(
     (grid, document), cells, legal = file, list[Cell](), set[str]()
     columns = published().get(grid.published, NO_TABLE).columns
     for (i, row), column in itertools.product(enumerate(grid.rows), grid.columns):
-        joined: dict[str, Any] = {"set": {}, "needs": []}
-        for layer in (grid.defaults, column, row):  # the last one wins, `needs` add up
-            own = {key: getattr(layer, key) for key in layer.model_fields_set & CellSpec.model_fields.keys()}
-            joined |= own | {"set": joined["set"] | layer.set, "needs": [*joined["needs"], *layer.needs]}
-        spec = CellSpec(**joined)
+        spec = spec_of(grid.defaults, column, row)
         try:
             names = names_of(spec)
         except ConfigurationError as error:
@@ -189,6 +194,11 @@ def cells_of(
         cells.append(Cell(row, column.column, spec.model_copy(update=changed), model, metrics, why_not))
     for name in given.keys() - legal:
         raise ConfigurationError.unknown("name in --set", name, legal)
+    return _chosen(cells, only)
+
+
+def _chosen(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
+    """Return the cells that a pattern of `only` matches; without any pattern all."""
     labels = [f"{cell.row.row}/{cell.column}" for cell in cells]
     patterns = [p.casefold() for pattern in only for p in (pattern, f"{pattern}/*")] or ["*"]
     matches = [any(fnmatchcase(label.casefold(), p) for p in patterns) for label in labels]
@@ -233,10 +243,15 @@ def run_grid(
             words = str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
             yield Outcome(cell, "failed", words)
             continue
-        seconds, why = time.perf_counter() - start, ""
-        if log.status != "success":
-            why = log.error.message if log.error else f"the evaluation ended with status {log.status}"
-        elif not log.results or log.results.total_samples <= len(evaluation.crashes(log)):
-            errors = [error for _, error in evaluation.crashes(log)]
-            why = f"every question crashed: {errors[0] if errors else 'no question was answered'}"
+        why, seconds = _why_failed(log), time.perf_counter() - start
         yield Outcome(cell, "failed" if why else "complete before" if finished else "done", why, seconds, log)
+
+
+def _why_failed(log: EvalLog) -> str:
+    """Why an evaluation has no figures, "" if it has."""
+    if log.status != "success":
+        return log.error.message if log.error else f"the evaluation ended with status {log.status}"
+    failed = evaluation.crashes(log)
+    if log.results and log.results.total_samples > len(failed):
+        return ""
+    return f"every question crashed: {failed[0][1] if failed else 'no question was answered'}"

@@ -86,11 +86,7 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
     lines. A question that fails has the status `failed` with the error as its reason, and ends nothing else.
     Raises `ConfigurationError`: `out` is finished, has an unknown ending, or another process writes it.
     """
-    if out is not None and out.suffix not in (".csv", ".jsonl"):
-        raise errors.ConfigurationError(f"--out {out} must end in .csv or .jsonl")
-    if out is not None and exists(out) and not overwrite:
-        raise errors.ConfigurationError(f"{out} is there already; give another --out, or --overwrite")
-    part = None if out is None else out.with_name(f"{out.name}.part")
+    part = None if out is None else _part_of(out, overwrite)
     questions, served = read_questions(source), ServedGraph.open(request.preset, request.context)
     keys = [_key(question) for question in questions]
     with writing(part or Path("standard output")), ExitStack() as stack:
@@ -125,6 +121,15 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
             part.unlink()
             say(f"{_tally(answers.values())}; written to {out}")
     return 3 if any(record["status"] == "failed" for record in answers.values()) else 0
+
+
+def _part_of(out: Path, overwrite: bool) -> Path:
+    """Return where answers are kept as they come, once it is sure that `out` can be written."""
+    if out.suffix not in (".csv", ".jsonl"):
+        raise errors.ConfigurationError(f"--out {out} must end in .csv or .jsonl")
+    if exists(out) and not overwrite:
+        raise errors.ConfigurationError(f"{out} is there already; give another --out, or --overwrite")
+    return out.with_name(f"{out.name}.part")
 
 
 def _write(out: Path, records: Sequence[Row]) -> None:

@@ -22,7 +22,7 @@ from triplewise.graphs.console import columns, pairs, say
 from triplewise.graphs.page import write_page
 from triplewise.graphs.runs import RunRequest
 from triplewise.graphs.trace import DOING, in_words, names_of, trace_of
-from triplewise.nodes.state import Answer, ProofTriple, State, Step, Usage
+from triplewise.nodes.state import Answer, Correction, ProofTriple, State, Step, Usage
 from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import Term
@@ -210,12 +210,7 @@ class Report:
             self._lines("Proof", [Text(f"  {row}") for row in answer.rows[:PROOF]])
             self._rest(len(answer.rows) - PROOF)
         if self._verbose:
-            lines = [] if answer.corrections else [Text("  nothing: no step went wrong", QUIET)]
-            for c in answer.corrections:
-                lines.append(Text.assemble(f"  step {c.step}: ", self._named(c.call), f" by {c.guideline}: "))
-                lines[-1].append_text(self._named(c.reason or "a step in doubt"))
-                lines += [Text("    offered ", QUIET).append_text(self._named(f)) for f in c.fixes]
-            self._lines("Corrected", lines)
+            self._corrections(answer.corrections)
             self.console.print()
             self.row("Cost", Text(cost(answer.usage), QUIET))
         elif answer.corrections:
@@ -253,6 +248,15 @@ class Report:
         syntax = Syntax("", language.lower(), theme="ansi_dark", background_color="default")
         code = syntax.highlight(query.strip())
         self._lines(language, [Text("  ").append_text(line) for line in code.split("\n")])
+
+    def _corrections(self, corrections: Sequence[Correction]) -> None:
+        """Print what was caught on the way, and what was offered in its place."""
+        lines = [] if corrections else [Text("  nothing: no step went wrong", QUIET)]
+        for c in corrections:
+            lines.append(Text.assemble(f"  step {c.step}: ", self._named(c.call), f" by {c.guideline}: "))
+            lines[-1].append_text(self._named(c.reason or "a step in doubt"))
+            lines += [Text("    offered ", QUIET).append_text(self._named(f)) for f in c.fixes]
+        self._lines("Corrected", lines)
 
     def _proof(self, proof: Sequence[ProofTriple], most: int) -> None:
         """Print the facts that prove the answer, and where those from documents were read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -62,9 +62,6 @@ def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str]
     entity_spaces, relation_spaces, all_prefixes = _namespaces(select, nodes, counts, prefixes or {})
     types = _known("types", counts) or (RDF + "type",)
     mediators = bool(labels) and _unlabelled_are_mediators(select, labels, types[0])
-    by, some = "|".join(f"<{p}>" for p in labels), [f"<{p}>" for p in list(counts)[:300]]
-    counted = f"SELECT (COUNT(DISTINCT ?p) AS ?n) WHERE {{ VALUES ?p {{ {' '.join(some)} }} ?p {by} ?l }}"
-    named = labels and any(_number(number) > 0.3 * len(some) for (number,) in select(counted))
     base = load_profile("generic")
     hidden = (*base.excluded_relations, *(f"^{re.escape(label)}$" for label in labels))
     return replace(
@@ -78,12 +75,19 @@ def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str]
         entity_text="local" if readable and not mediators else "label",
         excluded_relations=tuple(dict.fromkeys(hidden)),
         language=language,
-        relation_text="label" if named else "local",
+        relation_text="label" if labels and _are_labelled(select, list(counts)[:300], labels) else "local",
         relation_schema=not {RDFS + "domain", RDFS + "range", RDFS + "comment"}.isdisjoint(counts),
         entity_namespaces=entity_spaces,
         relation_namespaces=relation_spaces,
         prefixes=all_prefixes,
     )
+
+
+def _are_labelled(select: Select, relations: Sequence[str], labels: Iterable[str]) -> bool:
+    """Whether a good part of some relations have labels."""
+    by, shown = "|".join(f"<{p}>" for p in labels), " ".join(f"<{p}>" for p in relations)
+    counted = select(f"SELECT (COUNT(DISTINCT ?p) AS ?n) WHERE {{ VALUES ?p {{ {shown} }} ?p {by} ?l }}")
+    return any(_number(number) > 0.3 * len(relations) for (number,) in counted)
 
 
 _naming: Callable[[], dict[str, list[str]]] = cache(partial(packaged, "triplewise.tools.kg", "naming.yaml"))

@@ -60,10 +60,7 @@ def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, li
         whole = [(*begin, *chain) for chain in chains for begin in begins.get(chain[0].near, ())]
         if start is not source:
             whole = [tuple(Hop(hop.triple, not hop.forward) for hop in reversed(path)) for path in whole]
-        # Simple paths meet no node twice; some relations are excluded by the profile.
-        whole = [p for p in whole if len({p[0].near, *(hop.far for hop in p)}) > len(p)]
-        whole = [p for p in whole if not any(kg.profile.excludes(hop.triple.relation) for hop in p)]
-        paths |= dict.fromkeys(sorted(whole, key=path_order))
+        paths |= dict.fromkeys(sorted((path for path in whole if _is_simple(kg, path)), key=path_order))
         if len(paths) > limit:
             outcome, message = Outcome.TRUNCATED, f"cut at the limit of {limit} paths"
             break
@@ -71,6 +68,12 @@ def find_paths(kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, li
             outcome, message = result.outcome, result.message
     outcome = Outcome.EMPTY if outcome is Outcome.ROWS and not paths else outcome
     return Paths(outcome, tuple(islice(paths, limit)), message)
+
+
+def _is_simple(kg: KnowledgeGraph, path: Path) -> bool:
+    """Whether a path meets no node twice, and takes no relation that the profile excludes."""
+    nodes = {path[0].near, *(hop.far for hop in path)}
+    return len(nodes) > len(path) and not any(kg.profile.excludes(hop.triple.relation) for hop in path)
 
 
 def _begun(
