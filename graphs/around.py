@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal as OneOf, TypeAlias
@@ -147,11 +147,7 @@ class ServedGraph:
                 near = tuple({m.id: m for m in search_kg(kg, words, encoder=encoder, limit=NEAR)}.values())
         except TriplewiseError:
             return None
-        followed = "".join(r.text for r in state.readings[state.attempt : state.attempt + 1])
-        relations = [r for facts in held for r in facts.relations]
-        read = [r for r in relations if f"-[{r.label}]-" in followed]
-        relation = next(iter(read or (relations if answer.status == "not_found" else ())), None)
-        cures = tuple(self._cures(state, relation, words))
+        cures = tuple(self._cures(state, _relation_read(state, answer, held), words))
         return Held(words=words, entities=tuple(held), near=near, cures=cures)
 
     def _cures(self, state: State | Conversation, facts: RelationFacts | None, words: str) -> Iterator[Cure]:
@@ -174,6 +170,16 @@ class ServedGraph:
         """Return an ended run as JSON, and what the graph holds where it gave no sure answer."""
         held = self.held(state)
         return whole_trace(state, self.kg.profile) | ({"held": held.model_dump()} if held is not None else {})
+
+
+def _relation_read(
+    state: State | Conversation, answer: Answer, held: Iterable[EntityFacts]
+) -> RelationFacts | None:
+    """Return the relation that the followed reading names; where nothing was found, else the first one."""
+    followed = "".join(r.text for r in state.readings[state.attempt : state.attempt + 1])
+    relations = [r for facts in held for r in facts.relations]
+    read = [r for r in relations if f"-[{r.label}]-" in followed]
+    return next(iter(read or (relations if answer.status == "not_found" else ())), None)
 
 
 def _words_of(state: State | Conversation, answer: Answer) -> tuple[str, str]:

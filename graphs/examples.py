@@ -83,9 +83,14 @@ def _relation_questions(
         yield "what", f"What {be} the {label} of {labels[subject]}?", right
     if card.kind == "number" and len(card.domains) == 1 and len(facts) < ROWS and not _is_verb(label, ""):
         with suppress(ValueError):  # not all are numbers
-            top = max(float(o.value) for _, o in facts)
-            right = {short(s) for s, o in facts if float(o.value) == top}
-            yield "most", f"Which {kind} has the {most} {label}?", right
+            yield "most", f"Which {kind} has the {most} {label}?", _with_most(facts, short)
+
+
+def _with_most(facts: Sequence[tuple[IRI, Term]], short: Callable[[Term], str]) -> set[str]:
+    """Return the subjects of the greatest number. ValueError where not all values are numbers."""
+    numbers = [(short(s), float(o.value)) for s, o in facts]
+    most = max(number for _, number in numbers)
+    return {subject for subject, number in numbers if number == most}
 
 
 def _is_verb(label: str, kind: str) -> bool:

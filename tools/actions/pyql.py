@@ -203,9 +203,7 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
         values[v], ids[v] = [named[t] for t in shown[v]], terms.short_ids(kg, shown[v])
         count = f"{len(column)} {'or more' if is_sample else 'in all'}"
         more = len(column) > limit and (context.published or count)
-        shared, pairs = {**Counter(values[v]), terms.UNNAMED: 1}, zip(values[v], ids[v], strict=True)
-        unambiguous = [f"{name} [{id}]" if shared[name] > 1 and name != id else name for name, id in pairs]
-        listed = terms.list_values(unambiguous, more)
+        listed = terms.list_values(_unambiguous(values[v], ids[v]), more)
         sentences.append(f"The value of variable ?{v} is {listed}.")
     if is_sample and not context.published:
         sentences.append(f"(Seen in the first {len(result.rows)} solutions only: there are more.)")
@@ -221,6 +219,12 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
         ids=ids,
         detail=_result_facts(context, program, columns, named),
     )
+
+
+def _unambiguous(names: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """Return names; one that several nodes share stands with the id of each."""
+    shared = {**Counter(names), terms.UNNAMED: 1}
+    return [f"{n} [{id}]" if shared[n] > 1 and n != id else n for n, id in zip(names, ids, strict=True)]
 
 
 @action("take(1)")

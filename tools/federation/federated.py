@@ -206,19 +206,19 @@ class FederatedKG(KnowledgeGraph):
         else:
             is_narrower = relations and triple != relations[0]
             held = self.holders(relations[0], foreign) if is_narrower else self.sources
-            if len(held) > 1:  # each is asked for facts of the pattern
-                every, ask = (
-                    f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}",
-                    f"ASK {{ {triple} }}",
-                )
-                asked, local = {LOCAL, *held}.intersection(self.members), self.members[LOCAL]
-                hits = self._each(asked, lambda kg: kg.query(every if kg is local else ask, foreign=foreign))
-                names = {name for name, result in hits.items() if name and result.boolean}
-                names |= {graph.value.removeprefix(SOURCE) for graph in hits[LOCAL].column("g__")}
-                held = tuple(name for name in held if name in names)
+            held = self._holding(triple, held, foreign) if len(held) > 1 else held
         if not self.silent:
             memory[triple] = held
         return held
+
+    def _holding(self, triple: str, sources: Sequence[str], foreign: bool) -> tuple[str, ...]:
+        """Which of some sources hold facts of a triple pattern, by a query to each."""
+        graphs, ask = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}", f"ASK {{ {triple} }}"
+        asked, local = {LOCAL, *sources}.intersection(self.members), self.members[LOCAL]
+        hits = self._each(asked, lambda kg: kg.query(graphs if kg is local else ask, foreign=foreign))
+        names = {name for name, result in hits.items() if name and result.boolean}
+        names |= {graph.value.removeprefix(SOURCE) for graph in hits[LOCAL].column("g__")}
+        return tuple(name for name in sources if name in names)
 
     def _holders(self, triple: str, source: str, foreign: bool) -> tuple[str, ...]:
         """The members that hold facts of a pattern, which may be restricted to one source."""

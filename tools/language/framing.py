@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from triplewise.tools.language.lexicon import section, word_list
@@ -26,9 +26,7 @@ def asked_part(text: str) -> Asked:
     A claim becomes "Is ...", where a frame or another sentence asks whether it is so. A text is returned as
     it stands where what asks says nothing of its own, or "it" of something in another sentence.
     """
-    parts = [part.strip(" ?.!,") for part in _SENTENCE.split(text.strip())]
-    parts = [_matched("greetings", _matched("endings", part, at_end=True)) for part in parts if part]
-    sentences = [sentence for part in parts for sentence in _without_aside(part)]
+    sentences = list(_sentences(text))
     if len(sentences) > 1 and re.fullmatch(section("framing")["tags"], sentences[-1].lower()):
         cores = [f"Is {_matched('claims', sentences[-2])}"]
     else:
@@ -56,6 +54,12 @@ def asks(sentence: str) -> bool:
     late = not word_list("phrase_prepositions").isdisjoint(words[:1])
     beginnings = word_list("asking") | word_list("orders") | (frozenset() if late else word_list("verbs"))
     return not beginnings.isdisjoint(words[late : late + 1])
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """The sentences of a text without greetings and politeness, what a speaker says first apart."""
+    for part in filter(None, (part.strip(" ?.!,") for part in _SENTENCE.split(text.strip()))):
+        yield from _without_aside(_matched("greetings", _matched("endings", part, at_end=True)))
 
 
 def _without_aside(sentence: str) -> list[str]:

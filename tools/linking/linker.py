@@ -237,9 +237,7 @@ class _Linker:
         """Return entries with nearly this name, or whose name goes on, without those far behind the best."""
         words = normalise(text).split()
         numbers = {w for w in words if w.isdigit()}
-        if len(" ".join(words)) < _LEAST_LETTERS or len(numbers) == len(
-            words
-        ):  # "2012" is no campaign of 2012
+        if len(" ".join(words)) < _LEAST_LETTERS or numbers.issuperset(words):  # "2012": no campaign of 2012
             return ()
         # Near names have all numbers of the text: the model of 1973 is not a misspelling of that of 1975.
         near = (c for c in self._near(text) if numbers <= set(re.findall(r"\d+", c.entry.text)))

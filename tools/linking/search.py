@@ -98,8 +98,7 @@ def _entities(kg: KnowledgeGraph, text: str, limit: int) -> list[Match]:
     types = node_types(kg, [c.iri for c in chosen])
     return [
         Match(profile.short(c.iri), c.entry.label, "entity", c.score, c.entry.description,
-              types.get(c.iri, ()), c.score >= CLOSE or all(
-                  any(similarity(w, o) >= ALIKE for o in normalise(c.entry.text).split()) for w in words))
+              types.get(c.iri, ()), c.score >= CLOSE or _has_words(words, c.entry.text))
         for c in chosen
     ]  # fmt: skip
 
@@ -115,6 +114,12 @@ def _members(kg: KnowledgeGraph, words: Sequence[str]) -> list[Candidate]:
                 if any(kind in normalise(t).split() for t in types.get(entry.iri, ())):
                     found.append(Candidate(entry, 1.0, "exact"))
     return found
+
+
+def _has_words(words: Sequence[str], name: str) -> bool:
+    """Whether a name has all of some words, or words spelt much like them."""
+    others = normalise(name).split()
+    return all(max((similarity(w, o) for o in others), default=0) >= ALIKE for w in words)
 
 
 def labels_language(question: str, profile: Profile) -> str:

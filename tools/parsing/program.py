@@ -159,11 +159,7 @@ class _Writer:
             return
         match query:
             case q.Nodes(nodes):
-                terms = [self.index.terms[n] for n in sorted(nodes)]
-                if len(terms) == 1 and target in self.program.variables:
-                    self.program = self.program.add_filter(target, "=", terms[0])
-                else:
-                    self.program = self.program.add_union(*([Filter(target, "=", term)] for term in terms))
+                self._one_of([self.index.terms[n] for n in sorted(nodes)], target)
             case q.Number():
                 self._compare(target, "eq", query)
             case q.Members(cls) if isinstance(target, Variable):
@@ -325,6 +321,12 @@ class _Writer:
             first = self.index.rels[relation]
             return (first.subjects if direction > 0 else first.objects) <= members(of, self.index)
         return isinstance(of, q.Having) and path[: len(of.path)] == of.path
+
+    def _one_of(self, nodes: list[Term], target: Node) -> None:
+        if len(nodes) == 1 and target in self.program.variables:
+            self.program = self.program.add_filter(target, "=", nodes[0])
+        else:
+            self.program = self.program.add_union(*([Filter(target, "=", node)] for node in nodes))
 
     def _members(self, number: int, target: Variable) -> None:
         """Keep members of a class; of one without an IRI: what its steps lead to that has no class."""

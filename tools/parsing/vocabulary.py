@@ -63,22 +63,21 @@ class Vocabulary:
         return sorted(word for word in known if len(word) > SHORT and word[0] == letter)
 
     @cached_property
-    def hints(self) -> Mapping[str, tuple[Vector, Vector]]:
-        """What adjectives, quantities and wh-words mean -> cosines with relations and with classes."""
-        vectors = self._index.encode(lexicon().hints)
-        of_relations, of_classes = self.relations.similarity(vectors), self.classes.similarity(vectors)
-        return dict(zip(lexicon().hints, zip(of_relations, of_classes, strict=True), strict=True))
+    def hints(self) -> Mapping[str, Vector]:
+        """What adjectives, quantities and wh-words mean -> cosines with relations."""
+        cosines = self.relations.similarity(self._index.encode(lexicon().hints))
+        return dict(zip(lexicon().hints, cosines, strict=True))
 
     def relations_like(self, words: Sequence[str]) -> Vector:
         """How well each relation goes with quantities, the likeliest first."""
-        rows = [self.hints[word][0] * 0.93**i for i, word in enumerate(words)]
+        rows = [self.hints[word] * 0.93**i for i, word in enumerate(words)]
         best: Vector = np.max(rows or [np.zeros(len(self._index.rels), np.float32)], axis=0)
         return best
 
     @cached_property
     def quantities(self) -> Mapping[str, frozenset[int]]:
         """What adjectives, quantities and wh-words mean -> the relations of that very name."""
-        rows = ((word, of_relations >= NAMES_IT) for word, (of_relations, _) in self.hints.items())
+        rows = ((word, of_relations >= NAMES_IT) for word, of_relations in self.hints.items())
         return {word: frozenset(np.flatnonzero(row).tolist()) for word, row in rows}
 
     @cached_property
