@@ -55,8 +55,7 @@ def _fitted(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Clause) -> Any:
             # Engines order entities by their ids, which means nothing. Where names are ids, years are too.
             if not _are_nodes(values) or kg.profile.percent_names:
                 return replace(clause, kind=kind_of(values))
-            names = kg.labels([v for v in values if isinstance(v, IRI)]).values()
-            if 2 * sum(any(c.isdigit() for c in name) for name in names) < len(values):
+            if not _have_numbers(kg, values):
                 raise _no_value(variable, "which have no order")
             return replace(clause, kind="name")
         case pyql.Aggregate(function="sum" | "average", of=of, kind=""):
@@ -99,6 +98,12 @@ def _no_value(variable: Variable, why: str) -> ActionError:
 
 def _are_nodes(values: Sequence[Term]) -> bool:
     return bool(values) and not any(isinstance(v, Literal) for v in values)
+
+
+def _have_numbers(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
+    """Whether the names of most nodes have a number in them."""
+    names = kg.labels([node for node in nodes if isinstance(node, IRI)]).values()
+    return 2 * sum(re.search(r"\d", name) is not None for name in names) >= len(nodes)
 
 
 def sample(
