@@ -147,7 +147,7 @@ class ServedGraph:
                 near = tuple({m.id: m for m in search_kg(kg, words, encoder=encoder, limit=NEAR)}.values())
         except TriplewiseError:
             return None
-        cures = tuple(self._cures(state, _relation_read(state, answer, held), words))
+        cures = tuple(self._cures(state, _read(state, answer, held), words))
         return Held(words=words, entities=tuple(held), near=near, cures=cures)
 
     def _cures(self, state: State | Conversation, facts: RelationFacts | None, words: str) -> Iterator[Cure]:
@@ -172,9 +172,7 @@ class ServedGraph:
         return whole_trace(state, self.kg.profile) | ({"held": held.model_dump()} if held is not None else {})
 
 
-def _relation_read(
-    state: State | Conversation, answer: Answer, held: Iterable[EntityFacts]
-) -> RelationFacts | None:
+def _read(state: State | Conversation, answer: Answer, held: Iterable[EntityFacts]) -> RelationFacts | None:
     """Return the relation that the followed reading names; where nothing was found, else the first one."""
     followed = "".join(r.text for r in state.readings[state.attempt : state.attempt + 1])
     relations = [r for facts in held for r in facts.relations]

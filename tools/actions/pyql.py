@@ -63,9 +63,8 @@ def get_relation(
         pages.append(context.rank(*left))
         left = [[r for r in side if r not in cut] for side, cut in zip(left, pages[-1], strict=True)]
     named, ends = _with_values(kg, pages[-1], card)
-    listed = (
-        str(named) if any(pages[-1]) else f"the relations of {shown} end with page {sum(map(any, pages))}"
-    )
+    ended = f"the relations of {shown} end with page {sum(map(any, pages))}"
+    listed = str(named) if any(pages[-1]) else ended
     rest = f" ... and {sum(map(len, left))} more: get_relation({shown}, {n + 1})" if any(left) else ""
     return Feedback(
         arguments=(shown, *([str(n)] if n > 1 else [])),

@@ -96,8 +96,8 @@ def trust_features(features: Sequence[Features], ranked: Sequence[Share], place:
     probability, best, score = ranked[place]
     others = [share for i, share in enumerate(ranked) if i != place]
     rival = max((share.probability for share in others), default=0.0)
-    words = f"{SUMS['uncovered'][1]} {SUMS['uncovered_names'][1]}"
-    uncovered = [_sum(words, features[share.best]) for share in ranked]
+    names = SUMS["uncovered"][1], SUMS["uncovered_names"][1]
+    uncovered = [sum(_sum(words, features[share.best]) for words in names) for share in ranked]
     fair = sum(s.probability for s, n in zip(ranked, uncovered, strict=True) if n <= uncovered[place])
     found = {
         "share": probability,

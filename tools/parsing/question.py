@@ -30,9 +30,7 @@ LONGEST = 5  # Tokens of the longest span that is compared with relations and cl
 LEAST_LETTERS, SHORT = 5, 3  # letters of a misspelt word at least, and of one that is never strange
 QUESTION_WORDS = frozenset({"which", "what", "who", "whom", "where", "when"})
 LONG = 8  # letters of an English word in another spelling, at least, for each letter that differs
-HARD = frozenset(
-    {"skip_op", "skip_name", "skip_known", "skip_content", "skip_capital", "skip_unknown", "skip_part"}
-)
+HARD = frozenset(f"skip_{w}" for w in ("op", "name", "known", "content", "capital", "unknown", "part"))
 _BEGINS = re.compile(r"(^|\w{4,}[.?!]\s+)\W*$")  # what is in front of a sentence: no abbreviation
 _OF_PLACE = re.compile(r"(?=.{6}).*(ese|ish|an|ic)$")
 

@@ -37,7 +37,6 @@ class Vocabulary:
         rels = index.rels
         self.relations = Names(index, [(r.i, n) for r in rels for n in r.names], len(rels))
         self.inverse = Names(index, [(r.i, n) for r in rels for n in r.inverse], len(rels))
-        self.of_relations = self.relations, self.inverse
         names = [(c, n) for c, of in enumerate(index.classes) for n in of.names]
         self.classes = Names(index, names, len(index.classes))
         texts = [*self.relations.texts, *self.classes.texts]
