@@ -78,9 +78,11 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
         # ODA's `answer` takes no values: a second model call, which shows the memory, gives them (table 7).
         calls = [Call(name, read_values(env.ask(env.prompt.render("answer", **values)).text))]
     pending = list(calls[1:])
-    # A reply that may hold several actions and ends by setting the answer of a query implies `execute`.
-    has_query = len(calls) > 1 or bool(state.program) or name == "take"
-    if most > 1 and has_query and calls[-1].name in ANSWERS and EXECUTE in toolset.by_name:
+    # A reply of several actions that ends by setting the answer of a query implies `execute`, and so
+    # does one that asks for yes or no and then goes on with the query.
+    last, has_query = calls[-1].name, len(calls) > 1 or bool(state.program) or name == "take"
+    is_set = last in ANSWERS or (last.startswith("add_") and any(call.name == "ask" for call in calls))
+    if most > 1 and has_query and is_set and EXECUTE in toolset.by_name:
         pending.append(Call(EXECUTE))
     # Line 7: KB_fb, Python_fb <- Execute(action)
     return {**carry_out(state, env, thought, calls[0]), "pending": tuple(pending)}

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,7 @@ from triplewise.nodes.prompting import Prompt
 from triplewise.nodes.sql import table_lines
 from triplewise.nodes.state import ScoredTriple, State, Step
 from triplewise.tools.actions.explore import CHARACTERS
+from triplewise.tools.actions.pyql import dropped
 from triplewise.tools.actions.terms import as_written, names, with_id
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.names import normalise
@@ -30,11 +32,11 @@ from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.linking.search import labels_language, node_types
 from triplewise.tools.parsing.card import FEW, MEMBERS, class_card
 from triplewise.tools.parsing.question import unnamed_words
-from triplewise.tools.parsing.reading import Reading
+from triplewise.tools.parsing.reading import VALUES, Reading
 from triplewise.tools.parsing.statements import form_of
 from triplewise.tools.planning.examples import usable
 from triplewise.tools.planning.seeds import Seed
-from triplewise.tools.pyql.program import PyQL, all_facts
+from triplewise.tools.pyql.program import Fact, PyQL, Typed, all_facts
 from triplewise.tools.pyql.text import bare_datatype, read_term
 from triplewise.tools.pyql.words import describe
 from triplewise.tools.retrieval.surroundings import FactTexts, NearbyFact, grouped_lines, topics_of, within
@@ -96,6 +98,10 @@ def reading_lines(kg: KnowledgeGraph, readings: Sequence[Reading]) -> list[str]:
     for reading, program in zip(readings, programs, strict=True):
         text = describe(program, lambda iri: named.get(iri) or short(iri), lambda literal: literal.value)
         omitted = f"; leaves out: {', '.join(reading.uncovered)}" if reading.uncovered else ""
+        facts = PyQL(tuple(clause for clause in program.clauses if isinstance(clause, Fact)))
+        types = (clause for clause in program.clauses if isinstance(clause, Typed))
+        lost = (dropped(kg, facts, replace(facts, clauses=(*facts.clauses, t)), VALUES) for t in types)
+        omitted += "".join(f"; its type {text}" for text in lost if text)
         found = [named.get(values[v], v) if v in values else v for v in reading.values[:RULES]]
         found += ["..."] if len(reading.values) > RULES else []
         lines.append(f"{text} ({reading.confidence:.0%} sure{omitted}): {', '.join(found) or 'nothing'}")
@@ -183,7 +189,10 @@ def around_lines(state: State, env: Environment, before: Sequence[str]) -> list[
     groups |= grouped_lines(kg, facts, topics)
     used = set(re.findall(r"[^\s(),]+", state.program))  # lines that the query uses come first
     kept = {t: sorted(ls, key=lambda s: s.split()[1].strip(":,") not in used) for t, ls in groups.items()}
-    return within(kg, kept, budget, totals, heads)
+    more = {t: f"get_relation({t})" for t in kept}  # the calls that show the rest
+    more |= {t: f"add_type(?x, {t}), get_relation(?x)" for t in heads}
+    calls = {t: call for t, call in more.items() if call.partition("(")[0] in env.toolset.by_name}
+    return within(kg, kept, budget, totals, heads, calls)
 
 
 def _of_classes(state: State, kg: KnowledgeGraph) -> dict[ScoredTriple, tuple[IRI, IRI]]:

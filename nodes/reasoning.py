@@ -122,15 +122,9 @@ def ranker(question: str, env: Environment) -> Ranker:
     def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:
         names = list(dict.fromkeys([*forward, *backward]))
         texts = relation_texts(kg, names)
-        ranked = rank_relations(
-            question,
-            [(n, texts[n].label) for n in names],
-            env.ranking_encoder,
-            context.relation_cut,
-            context.shuffle_seed,
-            kg,
-            context.ranking == "hybrid",
-        )
+        named, order = [(n, texts[n].label) for n in names], (context.relation_cut, context.shuffle_seed)
+        is_hybrid = context.ranking == "hybrid"
+        ranked = rank_relations(question, named, env.ranking_encoder, *order, kg, is_hybrid)
         return [n for n in ranked if n in forward], [n for n in ranked if n in backward]
 
     return rank

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
@@ -44,19 +45,10 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         values = ("true" if values[0] in ("1", "True") else "false",)
     status, reason = ending(state, values, over_tables=True)
     labels = tuple(YES_NO.get(value, value) for value in values)
-    return {
-        "answer": Answer(
-            status,
-            values,
-            labels,
-            text=sentence(labels) or f"Not found: {reason}.",
-            sql=sql if values else "",
-            rows=row_lines(rows) if values else (),
-            reason=reason,
-            corrections=state.corrections,
-            note=state.closing_note,
-        )
-    }
+    text = sentence(labels) or f"Not found: {reason}."
+    found = Answer(status, values, labels, text=text, reason=reason, corrections=state.corrections)
+    proven = replace(found, sql=sql, rows=row_lines(rows)) if values else found
+    return {"answer": replace(proven, note=state.closing_note)}
 
 
 def row_lines(rows: Rows) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -157,16 +158,9 @@ def make_step(state: State, thought: str, call: Call, feedback: Feedback) -> Ste
 def answer_step(state: State, thought: str, named: Sequence[Named], why_none: str = "") -> Step:
     """Return the step that ends a run with some answers; `why_none`: why there are none."""
     labels, values = [n.label for n in named], tuple(n.value for n in named)
-    feedback = Feedback(
-        action=ANSWER,
-        arguments=values,
-        message="" if named else why_none,
-        observation=f"The answer is {', '.join(labels)}." if named else why_none,
-        values={ANSWER: labels},
-        ids={ANSWER: list(values)},
-        answers=values,
-        finished=True,
-    )
+    shown = f"The answer is {', '.join(labels)}." if named else why_none
+    feedback = Feedback(ANSWER, values, message="" if named else why_none, observation=shown, finished=True)
+    feedback = replace(feedback, values={ANSWER: labels}, ids={ANSWER: [*values]}, answers=values)
     return make_step(state, thought, Call(ANSWER, tuple(labels)), feedback)
 
 

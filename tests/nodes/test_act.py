@@ -178,6 +178,21 @@ def run_of(context: Context, server: OpenAIServer, question: str = "Where was Go
     return State.model_validate(build_graph("agent").invoke({"question": question}, context=settings))
 
 
+@pytest.mark.parametrize(
+    ("reply", "calls"),
+    [
+        (f"Action 1: ask()\nAction 2: add_fact({GOETHE}, P451, ?partner)", 1),
+        (f"Action 1: ask()\nAction 2: add_fact({GOETHE}, P451, ?x)\nAction 3: get_relation(?x)", 2),
+    ],
+)
+def test_yes_or_no_is_answered_once_a_reply_has_completed_the_query(
+    context: Context, openai_server: Server, reply: str, calls: int
+) -> None:
+    run = run_of(context, openai_server([reply, "Action: execute()"]), "Did Goethe have a partner?")
+    assert run.answer is not None
+    assert (run.answer.values, run.answer.usage.calls) == (("true",), calls)
+
+
 def test_a_reply_of_several_actions_is_carried_out_in_turn(context: Context, openai_server: Server) -> None:
     server = openai_server(
         [

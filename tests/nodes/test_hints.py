@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from triplewise.graphs import Context, State
 from triplewise.nodes import hints
 from triplewise.nodes.environment import Environment
-from triplewise.nodes.hints import prompt_values
+from triplewise.nodes.hints import prompt_values, reading_lines
 from triplewise.nodes.link import link
 from triplewise.nodes.observe import relations
 from triplewise.nodes.reasoning import action_context, reasoning_memory
@@ -23,6 +23,8 @@ from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.taught import keep
 from triplewise.tools.parsing import card
 from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.reading import Reading
+from triplewise.tools.retrieval.surroundings import within
 
 GRAPH = """
 @prefix : <http://data.example/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
@@ -83,6 +85,22 @@ def test_the_next_hop_is_shown_where_the_question_needs_it(graph: str) -> None:
     assert not any("walled" in line for line in around)
 
 
+def test_relations_that_are_not_shown_come_with_the_action_that_shows_them(graph: str) -> None:
+    kg = Environment(Context(kg=graph)).kg
+    shown = ["Around Orrin:", "-> visit: x", "... 3 more relations: get_relation(Orrin)"]
+    assert (
+        within(kg, {"Orrin": shown[1:2]}, 99, {"Orrin": 4}, calls={"Orrin": "get_relation(Orrin)"}) == shown
+    )
+    unknown = within(kg, {"Orrin": shown[1:2]}, 99, calls={"Orrin": "get_relation(Orrin)"})
+    assert unknown[-1] == "... more relations: get_relation(Orrin)"
+
+
+def test_a_reading_says_what_its_type_drops(graph: str) -> None:
+    program = "add_fact(?x, foundedBy, ?who)\nadd_type(?x, State)\nset_answer(?who)"
+    (line,) = reading_lines(Environment(Context(kg=graph)).kg, [Reading(program, "", 0.0, 0.5)])
+    assert line.endswith("(50% sure; its type drops 1 of 1 values of ?x: Tel): nothing")
+
+
 def test_a_class_that_no_reading_uses_is_noise_in_a_large_graph(
     graph: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,7 +114,8 @@ def test_a_class_that_no_reading_uses_is_noise_in_a_large_graph(
 def test_a_class_that_took_too_long_is_looked_at_again(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(card, "SECONDS", 0.0)
     around = shown(graph, "Which cities are walled?")[1]
-    assert around in ([], ["Members of city [City] have:", '-> walled: "true"^^xsd:boolean'])
+    more = "... more relations: add_type(?x, City), get_relation(?x)"
+    assert around in ([], ["Members of city [City] have:", '-> walled: "true"^^xsd:boolean', more])
     monkeypatch.undo()
     assert shown(graph, "Which cities are walled?")[1][0].startswith("Members of city [City] have")
 

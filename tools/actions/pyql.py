@@ -128,6 +128,9 @@ def _construct(name: str, context: ActionContext, *arguments: str) -> Feedback:
             feedback = replace(feedback, outcome=Outcome.ROWS, observation=text)
         else:
             detail |= facts
+    elif not context.published and feedback.program == after.text(profile):
+        lost = dropped(context.kg, before, after, context.preview * ROWS_A_VALUE)
+        feedback = replace(feedback, observation=f"{feedback.observation} This {lost}.") if lost else feedback
     if after == before:
         detail["unchanged"] = True
     if isinstance(newest := after.clauses[-1] if name == "add_fact" else None, Fact):
@@ -180,6 +183,25 @@ def preview(context: ActionContext, program: PyQL) -> Feedback:
         return Feedback(outcome=Outcome.ROWS, observation=_NO, program=text)
     feedback = _values(context, program, result, len(result.rows) >= most)
     return replace(feedback, program=text, triples=instantiate(program.facts(), result))
+
+
+def dropped(kg: KnowledgeGraph, before: PyQL, after: PyQL, most: int) -> str:
+    """Return which values lack a type or the new value that the newest clause asks for: "drops 1 of 5: Emma".
+
+    "" where it drops none, does something else, or a query has `most` rows or more.
+    """
+    newest = after.clauses[-1] if len(after.clauses) > len(before.clauses) else None
+    known = [v for v in newest.mentions if v in before.variables] if isinstance(newest, Fact | Typed) else []
+    if len(known) != 1 or (isinstance(newest, Fact) and len(newest.mentions) == 1):
+        return ""
+    results = [kg.query(program.sparql(kg.profile, most)) for program in (before, after)]
+    if any(len(r.rows) >= most or known[0].name not in r.variables for r in results):
+        return ""
+    held, kept = (result.column(known[0].name) for result in results)
+    lost = [term for term in held if term not in set(kept)]
+    shown = [name for name in terms.names(kg, lost[:ROWS]).values() if name != terms.UNNAMED]
+    listed = ", ".join([*shown, *(["..."] if len(lost) > len(shown) else [])])
+    return f"drops {len(lost)} of {len(held)} values of {known[0].n3()}: {listed}" if lost else ""
 
 
 def _truth(holds: bool) -> Feedback:

@@ -49,17 +49,11 @@ def query(context: ActionContext, *select: Annotated[str, "text", "one SELECT or
     lines += [" | ".join("" if t is None else with_id(kg, t, named[t]) for t in row) for row in rows.rows]
     if len(result.rows) > SHOWN_ROWS:
         lines.append(f"... {len(result.rows)} rows in all")
-    return Feedback(
-        arguments=(text,),
-        outcome=result.outcome,
-        message=result.message,
-        observation="\n".join(lines) if rows.rows else "The query has no result.",
-        program=text,
-        values=values,
-        ids=values,
-        triples=instantiate(patterns, rows),
-        detail={} if rows.rows else {"missing": _missing(kg, patterns[:PATTERNS])},
-    )
+    shown = "\n".join(lines) if rows.rows else "The query has no result."
+    missing = {} if rows.rows else {"missing": _missing(kg, patterns[:PATTERNS])}
+    read = Feedback(arguments=(text,), message=result.message, outcome=result.outcome, observation=shown)
+    triples = instantiate(patterns, rows)
+    return replace(read, program=text, values=values, ids=values, triples=triples, detail=missing)
 
 
 def _missing(kg: KnowledgeGraph, patterns: Sequence[Fact]) -> list[str]:

@@ -114,15 +114,11 @@ def wiki_search(
         return Feedback(arguments=given, outcome=Outcome.EMPTY, observation=observation)
     extraction = service(*given)
     triples = tuple(f.triple for f in extraction.facts)
-    return Feedback(
-        arguments=given,
-        outcome=Outcome.ROWS if extraction.passages else Outcome.EMPTY,
-        observation=_passages_text(context, name, extraction),
-        ids={"neighbors": explore.entity_ids(kg, triples)} if triples else {},
-        triples=triples,
-        detail=resolver.detail(),
-        facts=extraction.facts,
-    )
+    outcome = Outcome.ROWS if extraction.passages else Outcome.EMPTY
+    text = _passages_text(context, name, extraction)
+    ids = {"neighbors": explore.entity_ids(kg, triples)} if triples else {}
+    read = Feedback(arguments=given, outcome=outcome, observation=text, detail=resolver.detail())
+    return replace(read, ids=ids, triples=triples, facts=extraction.facts)
 
 
 def _passages_text(context: ActionContext, name: str, extraction: Extraction) -> str:

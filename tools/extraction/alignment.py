@@ -104,17 +104,11 @@ class _Aligner:
             tail = next((_Term(value, 1.0) for value in values if value is not None), None)
         if head is None or tail is None or head.term == tail.term or not isinstance(head.term, IRI):
             return None
-        return ExtractedFact(
-            triple=Triple(head.term, relation, tail.term),
-            labels={end.term.value: end.label for end in (head, tail) if end.label},
-            question=question,
-            document=raw.passage.title or raw.passage.source,
-            source=raw.passage.source,
-            sentence=raw.sentence,
-            time=time,
-            reader=reader,
-            confidence=round(raw.confidence * head.fit * tail.fit, 4),
-        )
+        labels = {end.term.value: end.label for end in (head, tail) if end.label}
+        where = raw.passage.title or raw.passage.source, raw.passage.source, raw.sentence
+        confidence = round(raw.confidence * head.fit * tail.fit, 4)
+        read = Triple(head.term, relation, tail.term), labels, question
+        return ExtractedFact(*read, *where, time, reader, confidence)
 
     def conflicts(self, triple: Triple, existing: Iterable[Term]) -> tuple[str, ...]:
         """What the KG says otherwise, where nearly every subject of the relation has one object only."""

@@ -98,13 +98,15 @@ def open_sources(text: str, *, profile: Any = None, **settings: Any) -> Knowledg
 def _prefixes(profiles: Mapping[str, Profile], generic: Profile) -> dict[str, str]:
     """The prefixes of all ids: that of a packaged profile, else the source's name."""
     prefixes = generic.prefixes | {"bridge": BRIDGE}
-    for name, profile in profiles.items():
-        declared = {space: prefix for prefix, space in profile.prefixes.items()}
-        bare = (*profile.entity_namespaces, *profile.relation_namespaces)
-        for space in (s for s in dict.fromkeys((*bare, *declared)) if s not in prefixes.values()):
-            own = declared.get(space) if space not in bare or profile.name != generic.name else None
-            wishes = (f"{own or name}{n or ''}" for n in chain([0], count(2)))
-            prefixes[next(wish for wish in wishes if wish not in prefixes)] = space
+    own = {n: dict.fromkeys((*p.entity_namespaces, *p.relation_namespaces)) for n, p in profiles.items()}
+    declared = {n: {space: prefix for prefix, space in p.prefixes.items()} for n, p in profiles.items()}
+    # Own namespaces first: a source may also write IRIs of another one.
+    for name, space in [(n, space) for of in (own, declared) for n, spaces in of.items() for space in spaces]:
+        if space not in prefixes.values():
+            is_bare = space in own[name] and profiles[name].name == generic.name
+            wish = name if is_bare else declared[name].get(space, name)
+            numbered = (f"{wish}{n or ''}" for n in chain([0], count(2)))
+            prefixes[next(prefix for prefix in numbered if prefix not in prefixes)] = space
     return prefixes
 
 

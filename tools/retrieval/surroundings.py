@@ -197,11 +197,12 @@ def within(
     characters: int,
     totals: Mapping[str, int] = {},
     heads: Mapping[str, str] = {},
+    calls: Mapping[str, str] = {},
 ) -> list[str]:
     """Return grouped lines under their topics, a line of each topic in turn until the characters are spent.
 
     `totals`: relations of a topic in all, where known; if the lines hold them all, those that do not fit are
-    named in one line. `heads`: what stands above its lines for "Around ...".
+    named in one line. `heads`: what stands above its lines for "Around ...". `calls`: actions that show more.
     """
     labels = kg.labels([node for topic in groups if (node := kg.profile.expand(topic)) is not None])
     names = {kg.profile.short(node): label for node, label in labels.items()}
@@ -218,11 +219,13 @@ def within(
         head = heads.get(topic) or f"Around {topic if label == topic else f'{label} [{topic}]'}"
         if totals.get(topic) == 0:
             shown.append(f"{head}: the graph has no facts about it.")
-        elif topic in totals:
+        elif topic in totals or (lines and topic in calls):
             named = [line.partition(": ")[0] for line in groups[topic] if line not in lines]
-            is_all = left == len(named)
-            rest = f"also {', '.join(named)}" if is_all else f"... {left} more relations"
-            shown += [f"{head}{', all its relations' if is_all else ''}:", *lines, *([rest] if left else [])]
+            is_all = topic in totals and left == len(named)
+            more = f"{left} more relations" if topic in totals else "more relations"
+            rest = ": ".join([f"... {more}", *filter(None, [calls.get(topic)])])
+            ended = [f"also {', '.join(named)}" if named else ""] if is_all else [rest]
+            shown += [f"{head}{', all its relations' if is_all else ''}:", *lines, *filter(None, ended)]
         else:
             others += left
             shown += [f"{head}:", *lines] if lines else []

@@ -100,6 +100,20 @@ def test_what_a_list_of_relations_left_out_is_on_the_next_page(bench: ActionCont
     assert published.observation == "{'forward': ['P31'], 'backward': ['P17 (country)']}"
 
 
+def test_a_fact_or_type_that_drops_values_says_how_many_and_which(bench: ActionContext) -> None:
+    places = "add_union((?x, P17, ?c), (?x, P279, ?c))"
+    lost = "This drops 1 of 3 values of ?x: sovereign state."
+    assert run(bench, places, "add_fact(?x, P1082, ?n)").observation.endswith(lost)
+    of_type = run(bench, "add_fact(?c, P36, ?x)", "add_type(?c, Q3624078)")
+    assert of_type.observation.endswith("This drops 1 of 2 values of ?c: France.")
+    for call in ("add_fact(?c, P36, Q90)", "add_fact(?c, P31, ?type)"):  # one is meant to drop, one does not
+        assert "drops" not in run(bench, *CAPITALS, call).observation
+    wide = replace(bench, preview=0)  # too many to know
+    assert "drops" not in run(wide, places, "add_fact(?x, P1082, ?n)").observation
+    published = replace(bench, published=True)
+    assert "drops" not in run(published, places, "add_fact(?x, P1082, ?n)").observation
+
+
 def test_values_say_how_many_there_are_and_whether_they_are_a_sample(bench: ActionContext) -> None:
     few = replace(bench, preview=1)
     assert run(few, *CAPITALS).observation == (

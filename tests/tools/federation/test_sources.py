@@ -44,6 +44,18 @@ def test_a_profile_is_for_one_of_the_sources(sources: dict[str, str]) -> None:
         open_sources(f"mine={sources['mine']} + shop={sources['shop']}", profile="wikidata")
 
 
+def test_ids_begin_with_the_name_of_their_source_also_where_another_one_writes_them(tmp_path: Path) -> None:
+    world, films = tmp_path / "world.ttl", tmp_path / "films.ttl"
+    world.write_text(
+        "@prefix : <http://world.example/> . @prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
+        ":Q1 :born :london ; owl:sameAs <http://mine.example/hitchcock> ."
+    )
+    films.write_text("@prefix : <http://mine.example/> . :psycho :directedBy :hitchcock .")
+    kg = open_sources(f"world={world} + mine={films}")
+    assert kg.profile.short(IRI("http://mine.example/hitchcock")) == "mine:hitchcock"
+    assert kg.profile.short(IRI("http://world.example/Q1")) == "world:Q1"
+
+
 def test_files_without_names_are_one_graph(tmp_path: Path) -> None:
     (tmp_path / "a.ttl").write_text("<urn:a:x> <urn:a:in> <urn:a:y> .", encoding="utf-8")
     (tmp_path / "b.ttl").write_text("<urn:a:y> <urn:a:in> <urn:a:z> .", encoding="utf-8")
