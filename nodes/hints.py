@@ -53,6 +53,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     context, toolset, kg = env.context, toolset_of(state, env), env.kg
     asked = state.question, state.linked, kg, env.encoder
     meanings, plan = cache(lambda: meaning_lines(state, kg)), cache(lambda: rule_lines(state, kg))
+    language = labels_language(state.question, kg.profile)
 
     def candidates() -> list[str]:
         focus = [node for i in state.focus if (node := read_term(i, kg.profile)) is not None]
@@ -66,7 +67,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "most": context.max_actions,
         "entities": {e.label: e.id for e in state.linked},
         "meanings": meanings,
-        "unnamed": cache(lambda: unnamed_words(*asked, capitals_only=bool(meanings()))),
+        "unnamed": cache(lambda: [] if language else unnamed_words(*asked, capitals_only=bool(meanings()))),
         "plan": plan,
         "readings": cache(lambda: reading_lines(kg, shown_readings(state, env))),
         "around": cache(lambda: around_lines(state, env, [*meanings(), *plan()])),
@@ -78,7 +79,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "dialect": lambda: env.database.engine.name if context.db is not None else "",
         "candidates": cache(candidates),
         "examples": cache(lambda: nearest_examples(state, env)),
-        "language": labels_language(state.question, kg.profile),
+        "language": language,
         "step": len(state.steps) + 1,
         "form": form_of(state.question),
     }

@@ -72,6 +72,16 @@ def test_a_noun_brings_its_class_and_what_members_have(graph: str) -> None:
     assert "-> inState: Orrin (state)" in around
 
 
+@pytest.mark.parametrize("question", ["Wer ist der Founder von Orrin?", "Orrin 的 Founder 是谁？"])
+def test_a_question_in_another_language_gets_classes_and_no_word_of_it_is_called_unknown(
+    graph: str, question: str
+) -> None:
+    values = prompt_values(*observed(graph, question))
+    assert "founder: Founder (class, 2 members)" in values["meanings"]()
+    assert "Members of founder [Founder] have, all its relations:" in values["around"]()
+    assert (values["unnamed"](), values["language"]) == ([], "English")
+
+
 def test_what_hints_show_of_a_class_may_be_used(graph: str) -> None:
     memory = reasoning_memory(*observed(graph, "Which cities are walled?"))
     assert {"walled", "inState"} <= memory.shown
