@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+import math
+from collections.abc import Awaitable, Callable
+from copy import copy
+from functools import partial, wraps
 from inspect import getdoc
 from typing import Annotated, Any, TypeAlias
 
+from anyio import to_thread
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from triplewise.graphs import around
 from triplewise.graphs.build import build_graph
+from triplewise.nodes.models import wait_for
 from triplewise.nodes.state import Answer, AnswerStatus
 from triplewise.tools.actions.toolset import whole
 from triplewise.tools.core.errors import TriplewiseError
@@ -19,6 +23,8 @@ from triplewise.tools.kg import Deadline, KnowledgeGraph
 from triplewise.tools.linking.search import KINDS, Match, MatchKind, search_kg
 from triplewise.tools.pyql.raw_sparql import run_query
 
+Tool: TypeAlias = Any  # A method of `AssistantTools`
+Form: TypeAlias = Callable[[BaseModel], Any]
 Entity: TypeAlias = Annotated[str, Field(description="The entity's id or its name.")]
 
 
@@ -68,13 +74,15 @@ class AssistantTools:
         self.graph: Any = build_graph(preset)
         self.kg, self.context, self._encoder = self.served.kg, self.served.context, self.served.encoder
         self.all = (self.ask, self.search, self.describe, self.query)
+        self._deadline = Deadline(math.inf)  # for a copy that answers one call: ended with it
 
     def ask(self, question: Annotated[str, Field(description="In plain language.")]) -> AskResult:
         """Answer a question from the knowledge graph, with a confidence, the query, and facts that prove it.
 
         If the status is not `answered`, look for yourself with the other tools.
         """
-        return AskResult.of(self.graph.invoke({"question": question}, context=self.context)["answer"])
+        asked = self.graph.ainvoke({"question": question}, context=self.context)
+        return AskResult.of(wait_for(asked, self._deadline)["answer"])
 
     def search(
         self,
@@ -108,14 +116,26 @@ class AssistantTools:
         return QueryResult.model_validate(rows)
 
     def _session(self) -> KnowledgeGraph:
-        return self.kg.session(deadline=Deadline(self.served.settings.query_timeout))
+        return self.kg.session(deadline=Deadline(self.served.settings.query_timeout, self._deadline))
 
 
-def with_errors(
-    tool: Callable[..., BaseModel],
-    kind: type[Exception],
-    form: Callable[[BaseModel], Any] = lambda result: result,
-) -> Callable[..., Any]:
+def cancellable(tool: Tool, kind: type[Exception], form: Form = copy) -> Callable[..., Awaitable[Any]]:
+    """Return a tool `with_errors` that runs in a thread; when it is cancelled, so are its queries."""
+
+    @wraps(tool)
+    async def call(**arguments: Any) -> Any:
+        own: Any = copy(tool.__self__)
+        own._deadline = Deadline(math.inf)
+        run = partial(with_errors(getattr(own, tool.__name__), kind, form), **arguments)
+        try:
+            return await to_thread.run_sync(run, abandon_on_cancel=True)
+        finally:
+            own._deadline.cancel()
+
+    return call
+
+
+def with_errors(tool: Tool, kind: type[Exception], form: Form = copy) -> Callable[..., Any]:
     """Return a tool with errors of another kind, arguments made `whole`, and its result in another form."""
 
     @wraps(tool)
@@ -136,9 +156,14 @@ def tools_for(
     A tool's message is JSON, its artifact the same as an object; errors of a call are messages too. A
     `prefix` of their names tells graphs apart, e.g. `films_`; the rest is as of `ask`.
     """
+
+    def message(result: BaseModel) -> tuple[str, BaseModel]:
+        return result.model_dump_json(exclude_defaults=True), result
+
     return [
         StructuredTool.from_function(
-            with_errors(tool, ToolException, lambda r: (r.model_dump_json(exclude_defaults=True), r)),
+            with_errors(tool, ToolException, message),
+            coroutine=cancellable(tool, ToolException, message),
             name=f"{prefix}{tool.__name__}",
             description=getdoc(tool),
             response_format="content_and_artifact",

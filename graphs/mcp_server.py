@@ -16,7 +16,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, ToolAnnotations
 
-from triplewise.graphs.assistant_tools import AssistantTools, with_errors
+from triplewise.graphs.assistant_tools import AssistantTools, cancellable
 from triplewise.tools.actions.toolset import whole
 from triplewise.tools.parsing.card import SchemaCard
 
@@ -42,7 +42,7 @@ def mcp_server(tools: AssistantTools) -> MCPServer[Any]:
         return asdict(SchemaCard.of(tools.kg.session(), tools.served.encoder))
 
     for tool in tools.all:
-        served = with_errors(tool, ToolError)
+        served = cancellable(tool, ToolError)
         server.add_tool(served, description=getdoc(tool), annotations=READ_ONLY, structured_output=True)
     return server
 

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -22,8 +23,9 @@ from pydantic import SecretStr
 
 import triplewise
 from tests.graphs.conftest import Cli
-from tests.support.openai_server import OpenAIServer
-from triplewise.graphs.assistant_tools import AssistantTools
+from tests.support.openai_server import Fault, OpenAIServer
+from triplewise.graphs.assistant_tools import AssistantTools, tools_for
+from triplewise.graphs.mcp_server import mcp_server
 
 NOISY = """
 import functools, os, sys
@@ -106,6 +108,48 @@ async def use(server: Any) -> None:
 
 def test_over_standard_input_and_output() -> None:
     asyncio.run(use(StdioServerParameters(command=sys.executable, args=["-c", NOISY], env=dict(os.environ))))
+
+
+RUNAWAY = "SELECT * {?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l} ORDER BY ?a ?d ?g"
+
+
+def test_a_call_that_is_cancelled_ends_its_query() -> None:
+    """Else two such calls would occupy both processes that run queries, for `query_timeout` seconds."""
+
+    async def use_tools() -> None:
+        server = mcp_server(AssistantTools("demo", query_timeout=300.0))
+        async with Client(server) as client:
+            calls = [asyncio.ensure_future(client.call_tool("query", {"sparql": RUNAWAY})) for _ in "ab"]
+            await asyncio.sleep(3)
+            for call in calls:
+                call.cancel()
+            async with asyncio.timeout(30):
+                done = await client.call_tool("query", {"sparql": "ASK { ?s ?p ?o }"})
+            assert not done.is_error, text_of(done)
+        query = tools_for(query_timeout=300.0)[-1]  # LangChain's too
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3):
+                await query.ainvoke({"sparql": RUNAWAY})
+
+    asyncio.run(use_tools())
+
+
+def test_a_question_that_is_cancelled_ends() -> None:
+    before = set(threading.enumerate())
+
+    async def ask(url: str) -> None:
+        async with Client(mcp_server(AssistantTools("demo", model="openai:m", base_url=url))) as client:
+            call = asyncio.ensure_future(client.call_tool("ask", {"question": "Who wrote Dracula?"}))
+            while not server.requests:
+                await asyncio.sleep(0.1)
+            call.cancel()
+
+    with OpenAIServer([Fault.DRIP]) as server:
+        asyncio.run(ask(server.url))
+        waiting = [t for t in threading.enumerate() if t.name.startswith("AnyIO") and t not in before]
+        for thread in waiting:
+            thread.join(10)
+        assert not any(thread.is_alive() for thread in waiting)
 
 
 def test_what_is_no_message_is_answered_and_the_next_one_too() -> None:
