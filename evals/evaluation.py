@@ -29,7 +29,7 @@ from triplewise.nodes.context import Context
 from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.configuration import find_part
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.files import exclusive, state_folder
+from triplewise.tools.core.files import exclusive, make_folder, state_folder
 
 _ELSEWHERE = ("base_url", "api_key_env")  # settings that say where a model is, not which
 _FILES = ("seeds", "examples", "prompt", "profile")  # settings that may name a file, whose content counts
@@ -111,7 +111,7 @@ def run(
     what is done is kept.
     """
     folder = folder_of(Path(log_dir or state_folder() / "evals"), task)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     busy = f"another process is running this evaluation (in {folder}); wait for it, or give another --log-dir"
     with exclusive(folder / ".lock", ConfigurationError(busy)):
         log = latest_log(folder)

@@ -30,7 +30,7 @@ from triplewise.nodes.models import split_model
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.core.errors import ConfigurationError, DataError, QuestionError, RunError, UserError
-from triplewise.tools.core.files import exclusive, read_text, write_json, write_text
+from triplewise.tools.core.files import exclusive, make_folder, read_text, write_json, write_text
 from triplewise.tools.learning import exploration, trajectory
 from triplewise.tools.learning.exploration import Question
 from triplewise.tools.learning.trajectory import Journal, Origin, Trajectory
@@ -91,7 +91,7 @@ def learn(
     Raises `ConfigurationError` on a configuration that cannot work, or a folder that holds another one,
     `DataError` on a file that cannot be read, and `RunError` where a service failed.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path, text = folder / CONFIG, json.dumps(asdict(config), indent=1, ensure_ascii=False)
     busy = ConfigurationError(f"another process is learning in {folder}; wait for it to end")
     with exclusive(folder / "lock", busy):

@@ -240,9 +240,16 @@ def json_lines(path: Path) -> Iterator[tuple[int, Record]]:
         yield number, data
 
 
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """Make a folder, and those above it. `mkdir(parents=True)` overflows the stack where these are many."""
+    for parent in reversed(path.parents):
+        parent.mkdir(exist_ok=True)
+    path.mkdir(mode, exist_ok=True)
+
+
 def make_private(path: Path, *, folder: bool = False) -> Path:
     """Make a file or folder, where there is none yet, that nobody but the user can read; return it."""
-    path.mkdir(0o700, parents=True, exist_ok=True) if folder else path.touch(0o600)
+    make_folder(path, 0o700) if folder else path.touch(0o600)
     with suppress(PermissionError):  # another's, who lets us use it
         path.chmod(0o700 if folder else 0o600)
     return path
@@ -276,7 +283,7 @@ def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
 
     A pipe or a device (`/dev/stdout`) is written to, and never replaced by a file.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file

@@ -17,7 +17,7 @@ from platformdirs import user_data_path
 from pydantic_core import from_json
 
 from triplewise.tools.core.addresses import without_login
-from triplewise.tools.core.files import check_regular, writing
+from triplewise.tools.core.files import check_regular, make_folder, writing
 from triplewise.tools.core.names import normalise
 
 Kind = Literal["ratings", "names"]
@@ -40,7 +40,7 @@ def keep(kind: Kind, source: str | Path | None, **record: Any) -> Path:
     about = {"time": datetime.now(UTC).isoformat(timespec="seconds")}
     about |= {} if source is None else {"source": graph_key(source)}
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         if path.exists():
             check_regular(path)
         with path.open("a", encoding="utf-8") as file:

@@ -20,7 +20,7 @@ from typing import Any, Literal as OneOf
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import exclusive, write_json, writing
+from triplewise.tools.core.files import exclusive, make_folder, write_json, writing
 from triplewise.tools.kg import open as opening, rdf
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import build_label_index
@@ -154,7 +154,7 @@ def scratch_folder(target: Path, progress: Progress | None) -> Iterator[Path]:
 
     with ExitStack() as stack:
         with writing(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent)
             stack.enter_context(exclusive(target.parent / f".{target.name}.lock", waiting))
         for old in target.parent.glob(f".{target.name}.old-*"):
             if target.exists():

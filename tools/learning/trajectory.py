@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.files import json_lines, writing
+from triplewise.tools.core.files import json_lines, make_folder, writing
 
 Origin = Literal["explored", "refined", "validated"]
 Messages = list[dict[str, str]]  # Chat messages in OpenAI's form
@@ -111,7 +111,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._lock = Lock()
         with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             self._file = path.open("ab", buffering=0)
         self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
         self._trajectories = {(t.iteration, t.origin, t.id): t for t in read_trajectories(path)}

@@ -21,7 +21,7 @@ from pydantic import Json, TypeAdapter, ValidationError
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
-from triplewise.tools.core.files import packaged
+from triplewise.tools.core.files import make_folder, packaged
 from triplewise.tools.core.taught import graph_key
 from triplewise.tools.kg.rdf import read_triple
 
@@ -110,7 +110,7 @@ class FactStore:
     def _connected(self, kind: str = "") -> Iterator[sqlite3.Connection]:
         """A connection in a transaction. Raises `DataError` where the file cannot be used."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             with closing(sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)) as connection:
                 if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
                     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError, QueryFailedError
-from triplewise.tools.core.files import exclusive, is_writable, json_lines, write_text, writing
+from triplewise.tools.core.files import exclusive, is_writable, json_lines, make_folder, write_text, writing
 from triplewise.tools.core.rules import Atom
 from triplewise.tools.core.taught import graph_key, right_answers
 from triplewise.tools.kg.open import MANIFEST, graph_files, is_store
@@ -126,7 +126,7 @@ def index_seeds(
     chosen = [seed for seeds in groups.values() for seed in miner.choose(seeds)]
     waiting = partial(progress, "waiting for another process that mines them", 0, len(chosen))
     with writing(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place.parent)
         with exclusive(lock, waiting):
             earlier = (_read(file, whole=False) for file in (part, place) if file.exists())
             done = next((mined for of, mined in earlier if of == about), {})

@@ -29,7 +29,7 @@ import numpy as np
 from platformdirs import user_cache_path
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import is_writable, whole_file
+from triplewise.tools.core.files import is_writable, make_folder, whole_file
 from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches, memory_of, origin_of
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class VectorStore:
         self._database: sqlite3.Connection | None = None
         if self.path is not None:
             try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(self.path.parent)
                 database = sqlite3.connect(self.path, WAIT, isolation_level=None, check_same_thread=False)
                 finalize(self, database.close)
                 database.executescript(_SCHEMA)
