@@ -233,6 +233,7 @@ def facts_around(
         relations.append(RelationFacts(id=id, label=texts[id].label, **about_it))
     left = len(counts) - len(sides)
     notice = f"{left} more relations: say what it is `about`" if left else ""
+    notice = "; ".join(filter(None, (notice, kg.silence)))
     return EntityFacts(entity=linked, relations=tuple(relations), notice=notice)
 
 

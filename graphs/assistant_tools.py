@@ -51,13 +51,17 @@ class AskResult(BaseModel):
 
 
 class SearchResult(BaseModel):
-    """What a text may mean, best first within each kind. What is not `close` is merely the nearest."""
+    """What a text may mean, best first within each kind. What is not `close` is merely the nearest.
+
+    `notice` says which sources did not answer.
+    """
 
     matches: tuple[Match, ...]
+    notice: str = ""
 
 
 class QueryResult(BaseModel):
-    """Rows of a SELECT by variable, or the `boolean` of an ASK. `notice` says if rows were cut off."""
+    """Rows of a SELECT by variable, or the `boolean` of an ASK. `notice` says what is missing."""
 
     variables: tuple[str, ...] = ()
     rows: tuple[dict[str, around.Named], ...] = ()
@@ -91,8 +95,8 @@ class AssistantTools:
         limit: Annotated[int, Field(ge=1, le=50, description="Matches of each kind.")] = 5,
     ) -> SearchResult:
         """Find entities, classes and relations of the knowledge graph by name or by meaning."""
-        kinds = (kind,) if kind else KINDS
-        return SearchResult(matches=search_kg(self._session(), text, kinds, self._encoder, limit))
+        kg, kinds = self._session(), (kind,) if kind else KINDS
+        return SearchResult(matches=search_kg(kg, text, kinds, self._encoder, limit), notice=kg.silence)
 
     def describe(
         self,

@@ -20,16 +20,8 @@ from triplewise.graphs.console import csv_text, progress_bars, say
 from triplewise.graphs.runs import RunRequest
 from triplewise.graphs.trace import iris_of
 from triplewise.nodes.state import Answer, AnswerStatus
-from triplewise.tools.core import errors
-from triplewise.tools.core.files import (
-    exclusive,
-    json_lines,
-    lines_of,
-    make_folder,
-    read_text,
-    write_text,
-    writing,
-)
+from triplewise.tools.core import errors, files
+from triplewise.tools.core.files import exclusive, json_lines, lines_of, read_text, write_text, writing
 
 COLUMNS = ("id", "question", "status", "confidence", "answer", "values", "iris", "query", "reason", "seconds")
 """Columns of the answers, before those of the questions; several answers in a cell are split by ` | `."""
@@ -100,7 +92,7 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
     with writing(part or Path("standard output")), ExitStack() as stack:
         file: TextIO = sys.stdout
         if part is not None:
-            make_folder(part.parent)
+            files.make_folder(part.parent)
             busy = f"another process writes {part}; wait for it to end, or give another --out"
             lock = exclusive(part.with_name(f"{part.name}.lock"), errors.ConfigurationError(busy))
             stack.enter_context(lock)

@@ -39,7 +39,10 @@ def search(
     from triplewise.tools.linking.search import KINDS, search_kg
     from triplewise.tools.retrieval.encoder import open_encoder
 
-    matches = search_kg(graph.open_graph(), text, (kind,) if kind else KINDS, open_encoder(), limit)
+    kg = graph.open_graph()
+    matches = search_kg(kg, text, (kind,) if kind else KINDS, open_encoder(), limit)
+    if kg.silence:
+        say(kg.silence, "notice")
     if as_json:
         return echo_json([asdict(m) for m in matches])
     if not matches:
@@ -90,7 +93,7 @@ def query(
     else:
         say("the query has no result")
     if notice:
-        say(f"{notice}; --limit asks for more", "notice")
+        say(f"{notice}{'; --limit asks for more' if len(cells) >= limit else ''}", "notice")
     raise typer.Exit(0 if cells or document.get("boolean") else 1)
 
 

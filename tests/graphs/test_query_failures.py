@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from pyoxigraph import QueryResultsFormat, Store
 from tests.support.sparql_server import Asked, Scripted, SparqlServer
 from triplewise.graphs import Answer, Context, State, around, build_graph
 from triplewise.graphs.around import ServedGraph
+from triplewise.graphs.assistant_tools import AssistantTools
 from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.kg import Outcome, Result, open_kg
 from triplewise.tools.kg.engine import Deadline, Workers
@@ -157,3 +159,18 @@ def test_a_child_has_threads_of_its_own() -> None:
             os._exit(2)
     stop.set()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_what_is_found_without_a_silent_source_says_so_and_soon(tmp_path: Path) -> None:
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    (tmp_path / "my.nt").write_text(
+        f'<http://x/alien> {label} "Alien" .\n<http://x/alien> <http://x/by> "R" .\n'
+    )
+    start, gone = time.monotonic(), "gone did not answer: "
+    tools = AssistantTools({"gone": "http://127.0.0.1:9/sparql", "mine": str(tmp_path / "my.nt")})
+    found = tools.search("Alien")
+    assert (found.matches[0].id, gone in found.notice) == ("mine:alien", True)
+    assert gone in tools.describe("Alien").notice
+    for query in ("ASK { ?f <http://x/by> ?x }", "SELECT ?f { ?f <http://x/by> ?x }"):
+        assert gone in tools.query(query).notice
+    assert time.monotonic() - start < 15

@@ -74,7 +74,7 @@ class _Part(NamedTuple):
 class FederatedKG(KnowledgeGraph):
     """Several graphs. `members`: by "" those in this process, in one store, and each endpoint by its name.
 
-    `sources`: the names of all. `silent`: what those say that did not answer, without whom the others do.
+    `sources`: the names of all. Where some are `silent`, the others answer.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class FederatedKG(KnowledgeGraph):
     ):
         super().__init__(members[LOCAL].profile, " + ".join(sources))
         self.members, self.sources, self.bridges = members, tuple(sources), bridges
-        self.silent = dict[str, str]()
+        self.silent: dict[str, str] = {}
         self._ids = {bridge.node: bridge.one for bridge in bridges.values()}
         self.is_remote = any(kg.is_remote for kg in members.values())
         self.index = self.names if all(kg.index is not None for kg in members.values()) else None
@@ -321,8 +321,7 @@ class FederatedKG(KnowledgeGraph):
         crossed, short = [b for b in self.bridges.values() if len(met[b.one]) > 1], self.profile.short
         names = ", ".join(f"{short(b.node)} = {short(b.one)}" for b in crossed if b.link == SAME_NAME)
         remarks = [f"joined by equal names only: {names}"] if names else []
-        remarks += [f"{name} did not answer: {why}" for name, why in self.silent.items()]
-        return [Triple(*bridge) for bridge in crossed], "; ".join(remarks)
+        return [Triple(*bridge) for bridge in crossed], "; ".join(filter(None, (*remarks, self.silence)))
 
     def written(self, sparql: str) -> str:
         """A query that PyQL wrote, with a SERVICE block for each group of lines that one source holds."""

@@ -171,8 +171,9 @@ class EndpointKG(KnowledgeGraph):
                 remedy = "check the URL and the network"
             message = f"{self.url} cannot be reached ({error or type(error).__name__}); {remedy}"
             retry = isinstance(error, httpx.TransportError | httpx.DecodingError | zlib.error)
+            down = isinstance(error, httpx.ConnectError)  # for good, where it has never answered
             result = Result(Outcome.UNAVAILABLE, message=message)
-            return Verdict(result, retry=retry, down=isinstance(error, httpx.ConnectError))
+            return Verdict(result, retry=retry and (self.shared._has_answered or not down), down=down)
         self.shared._engine = self.shared._engine or engine_of(reply.headers.get("server", ""))
         verdict = judge(reply, query, limit, bool(self._headers))
         self.shared._has_answered |= verdict.result.outcome.ok

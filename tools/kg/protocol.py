@@ -201,7 +201,8 @@ class KnowledgeGraph:
         profile: how this KG is shaped. name: shown to people. index: label index, where there is one.
         timeout, limit: seconds that a call may take, and rows that it may return, where it names none.
         origin: the KG that this one is laid over, where it is a `Layer`. facts: what this layer adds to it.
-        members: the graphs that it is made of, where they are several.
+        members: the graphs that it is made of, where they are several. silent: what those say that do not
+            answer.
         is_remote: whether each query takes a round trip. connections: requests at a time.
         is_local: whether it runs on this machine: it may change at any time, and asking costs little.
         cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
@@ -214,6 +215,7 @@ class KnowledgeGraph:
     timeout, limit = 30.0, 10_000
     facts: Mapping[Triple, ExtractedFact] = {}
     members: Mapping[str, KnowledgeGraph] = {}
+    silent: Mapping[str, str] = {}
     cache_dirs: tuple[FilePath, ...] = ()
     deadline: Deadline | None = None
 
@@ -246,6 +248,11 @@ class KnowledgeGraph:
     def shared(self) -> Self:
         """The KG that this is a session of, else itself: what is kept once per KG is kept for this one."""
         return self._shared or self
+
+    @property
+    def silence(self) -> str:
+        """Which of its members do not answer, and why, in words; "" for none."""
+        return "; ".join(f"{name} did not answer: {why}" for name, why in self.silent.items())
 
     @property
     def names(self) -> LabelIndex:

@@ -49,8 +49,8 @@ def run_query(
 ) -> dict[str, Any]:
     """Run a query by hand; return `boolean`, or `variables` and `rows` of (variable -> term).
 
-    A term has `value`, `id` and `label`; `exact` gives literals as the graph has them. `notice` says what was
-    cut off. Raises `ConfigurationError` (not valid) or `KGUnavailableError` (no answer in time).
+    A term has `value`, `id` and `label`; `exact` gives literals as the graph has them. `notice` says what is
+    missing. Raises `ConfigurationError` (not valid) or `KGUnavailableError` (no answer in time).
     """
     try:
         query = read_sparql(written, kg.profile)
@@ -60,16 +60,17 @@ def run_query(
     if not result.outcome.ok:
         kind = ConfigurationError if result.outcome is Outcome.SYNTAX else KGUnavailableError
         raise kind(f"{kg.name}: {result.message}")
+    cut = result.message if result.outcome is Outcome.TRUNCATED else ""
+    about = {"notice": notice} if (notice := "; ".join(filter(None, (cut, kg.silence)))) else {}
     if result.boolean is not None:
-        return {"boolean": result.boolean}
+        return {"boolean": result.boolean, **about}
     terms = {term for row in result.rows for term in row if term is not None}
     labels, short = node_labels(kg, terms, exact=exact), kg.profile.short
     ids = {t: short(t) if isinstance(t, IRI) else t.value for t in terms}
     values = {t: {"value": t.value, "id": ids[t], "label": labels[t]} for t in terms}
     named = [zip(result.variables, row, strict=True) for row in result.rows]
     rows = [{v: values[t] for v, t in row if t is not None} for row in named]
-    cut = {"notice": result.message} if result.outcome is Outcome.TRUNCATED else {}
-    return {"variables": list(result.variables), "rows": rows, **cut}
+    return {"variables": list(result.variables), "rows": rows, **about}
 
 
 class QueryParts(NamedTuple):
