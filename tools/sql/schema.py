@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice, permutations
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from triplewise.tools.core.errors import ActionError, ConfigurationError
@@ -251,36 +252,43 @@ def _kind(declared: ColumnKind | None, cells: Sequence[Any], is_loose: bool) -> 
 
 def _keys(declared: Mapping[str, Declared], shown: Mapping[str, str]) -> Iterator[Join]:
     """Return declared foreign keys, then those that names imply (`director_id` refers to `director`)."""
+    implied = defaultdict[str, list[str]](list)  # what a column that refers to tables may be called
+    for other, table in declared.items():
+        for form in (
+            _reference_forms(other.lower(), table.primary[0].lower()) if len(table.primary) == 1 else ()
+        ):
+            implied[form].append(other)
     for name, table in declared.items():
         place = list(table.columns).index
         keys = [Join(name, to, tuple(zip(own, theirs, strict=False))) for own, to, theirs in table.keys]
         keys.sort(key=lambda key: [place(own) for own, _ in key.pairs])
         referring = {own for key in keys for own, _ in key.pairs}
-        others = {o: t.primary[0] for o, t in declared.items() if o != name and len(t.primary) == 1}
         for column in (c for c in table.columns if c not in referring and table.primary != (c,)):
-            named = (other for other, key in others.items() if _names_key(column.lower(), other.lower(), key))
-            keys += [Join(name, other, ((column, others[other]),)) for other in islice(named, 1)]
+            others = (other for other in implied.get(column.lower(), ()) if other != name)
+            keys += [Join(name, o, ((column, declared[o].primary[0]),)) for o in islice(others, 1)]
         for join in keys:
             if join.target in declared and all(b in declared[join.target].columns for _, b in join.pairs):
                 pairs = tuple((shown[own], shown[theirs]) for own, theirs in join.pairs)
                 yield Join(shown[name], shown[join.target], pairs)
 
 
-def _names_key(column: str, table: str, key: str) -> bool:
-    """Whether a column is named after a key of another table, alone where it tells enough."""
-    names = {f"{stem}{glue}{key.lower()}" for stem in (table, table.removesuffix("s")) for glue in ("", "_")}
-    return column in names or (column == key.lower() and len(key) > 3)
+def _reference_forms(table: str, key: str) -> set[str]:
+    """Names of columns that refer to a key of another table: its own too, where it tells enough."""
+    forms = {f"{stem}{glue}{key}" for stem in (table, table.removesuffix("s")) for glue in ("", "_")}
+    return forms | ({key} if len(key) > 3 else set())
 
 
 def _likely_keys(held: Cells, keys: Iterable[Join]) -> Iterator[Join]:
     """Return joins of tables without any key: by columns of one name, where values of one identify rows."""
     joined, pairs = {name for key in keys for name in (key.source, key.target)}, set[frozenset[str]]()
     for by_table in held.values():
-        for source, target in permutations(by_table, 2):
-            (own, values, is_unique, _), (their, theirs, *identifies) = by_table[source], by_table[target]
+        identifying = [
+            (t, c, cells) for t, (c, cells, *is_key) in by_table.items() if all(is_key) and len(cells) > 1
+        ]
+        for source, (own, values, is_unique, _) in by_table.items():
             is_numbering = is_unique and len(own) < 4  # as two `id`s of different things are, and alike
-            if source in joined or is_numbering or not all(identifies) or len(theirs) < 2:
-                continue
-            if frozenset((source, target)) not in pairs and 2 * len(values & theirs) >= len(values) > 0:
-                pairs.add(frozenset((source, target)))
-                yield Join(source, target, ((own, their),))
+            for target, their, theirs in () if source in joined or is_numbering else identifying:
+                pair = frozenset((source, target))
+                if len(pair) > 1 and pair not in pairs and 2 * len(values & theirs) >= len(values) > 0:
+                    pairs.add(pair)
+                    yield Join(source, target, ((own, their),))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.support.opened import close_all
 from triplewise.tools.kg import open_kg
+from triplewise.tools.retrieval import encoder as encoder_module
 from triplewise.tools.retrieval.encoder import Encoder, VectorStore, vectors_of
 
 ROOT = Path(__file__).parents[3]
@@ -83,6 +86,25 @@ def test_many_threads_embed_rightly(tmp_path: Path) -> None:
         for texts, vectors in zip(portions, pool.map(store.vectors, portions), strict=True):
             assert right(encoder, texts, vectors)
     assert store.find([f"t{i}" for i in range(60)])[0].all()
+
+
+def test_a_locked_file_is_not_waited_for_long_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(encoder_module, "WAIT", 0.1)
+    encoder = Hashing()
+    before = VectorStore(encoder, tmp_path)
+    before.vectors(["a"])
+    with closing(sqlite3.connect(tmp_path / before.path.name, isolation_level=None)) as other:  # type: ignore[union-attr]
+        other.execute("BEGIN IMMEDIATE")
+        assert right(encoder, ["a", "b"], before.vectors(["a", "b"]))
+        assert right(encoder, ["c"], VectorStore(encoder, tmp_path).vectors(["c"]))
+    assert caplog.text.count("cannot be kept") == 2
+
+
+def test_vectors_of_very_many_texts_are_announced(caplog: pytest.LogCaptureFixture) -> None:
+    VectorStore(Hashing()).vectors([f"t{i}" for i in range(encoder_module.MANY + 1)])
+    assert "making vectors of 5001 texts" in caplog.text
 
 
 WRITER = """

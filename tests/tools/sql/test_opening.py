@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,19 @@ def test_keys_that_only_names_imply_join_too(tmp_path: Path) -> None:
     connection.close()
     keys = [(k.pairs[0][0], f"{k.target}.{k.pairs[0][1]}") for k in open_database(str(path)).schema.keys]
     assert set(keys) == {("home", "teams.id"), ("away", "teams.id"), ("team_id", "teams.id")}
+
+
+def test_thousands_of_tables_open_in_seconds(tmp_path: Path) -> None:
+    """Keys that names imply are looked up, not looked for among all pairs of tables."""
+    path = tmp_path / "many.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("BEGIN")
+        for n in range(1_500):
+            columns = f"id INTEGER PRIMARY KEY, name TEXT, part_{(n + 7) % 1_500}_id INTEGER"
+            connection.execute(f"CREATE TABLE part_{n} ({columns})")
+    start = time.process_time()
+    keys = open_database(str(path)).schema.keys
+    assert time.process_time() - start < 8
+    assert {(k.source, k.target) for k in keys} == {
+        (f"part_{n}", f"part_{(n + 7) % 1_500}") for n in range(1_500)
+    }
