@@ -151,9 +151,7 @@ def inflight(jobs: int = 64, waves: int = 20, latency: float = 0.5) -> list[dict
                 seconds, busy = time.perf_counter() - start, time.process_time() - busy
             done = log.results.completed_samples if log.results else 0
             about = {"in flight": count, "questions": done, "seconds": seconds}
-            rows.append(
-                {**about, "questions/s": done / seconds, "CPU ms/question": 1_000 * busy / max(done, 1)}
-            )
+            rows.append({**about, "questions/s": done / seconds, "CPU ms/question": 1e3 * busy / (done or 1)})
     return [{**row, "times as fast": row["questions/s"] / rows[1]["questions/s"]} for row in rows[1:]]
 
 

@@ -175,10 +175,8 @@ class Reader:
         elif offered:
             later = [v for c in self.plan[place + 1 :] for v in c.arguments if v.startswith("?")]
             bound = {v for c in self.plan[:place] for v in c.arguments}
-            meant = next((v for v in later if v not in bound), "?value")  # what "?value" stands for
-            offered = [
-                Call(c.name, tuple(meant if a == "?value" else a for a in c.arguments)) for c in offered
-            ]
+            own = next((v for v in later if v not in bound), "?value")  # what "?value" stands for
+            offered = [Call(c.name, tuple(own if a == "?value" else a for a in c.arguments)) for c in offered]
             names = {EXECUTE.name, *(c.name for c in offered)}
             is_other = call.name in PYQL.by_name and call.name not in names
             self.plan[place : place + 1] = [*offered, *([call] if is_other else [])]

@@ -67,12 +67,10 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         """Return the body of the request."""
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
-    def send_body(
-        self, status: int, body: bytes, content_type: str, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def send_body(self, status: int, body: bytes, content_type: str, headers: Mapping[str, str] = {}) -> None:
         """Answer with a body."""
         self.send_response(status)
-        about = {"Content-Type": content_type, "Content-Length": str(len(body)), **(headers or {})}
+        about = {"Content-Type": content_type, "Content-Length": str(len(body)), **headers}
         for name, value in about.items():
             self.send_header(name, value)
         self.end_headers()
@@ -104,7 +102,7 @@ class ChatHandler(LoopbackHandler):
         written = self.server.count_tokens(reply)
         return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
 
-    def send_json(self, status: int, data: Any, headers: Mapping[str, str] | None = None) -> None:
+    def send_json(self, status: int, data: Any, headers: Mapping[str, str] = {}) -> None:
         """Answer with JSON."""
         self.send_body(status, json.dumps(data).encode(), "application/json", headers)
 

@@ -51,10 +51,7 @@ class AskResult(BaseModel):
 
 
 class SearchResult(BaseModel):
-    """What a text may mean, best first within each kind. What is not `close` is merely the nearest.
-
-    `notice` says which sources did not answer.
-    """
+    """What a text may mean, best first of each kind; what is not `close` is merely near. See `notice` too."""
 
     matches: tuple[Match, ...]
     notice: str = ""
@@ -152,9 +149,7 @@ def with_errors(tool: Tool, kind: type[Exception], form: Form = copy) -> Callabl
     return call
 
 
-def tools_for(
-    kg: Any = "demo", *, preset: str = "agent", prefix: str = "", **settings: Any
-) -> list[BaseTool]:
+def tools_for(kg: Any = "demo", *, preset: str = "agent", prefix: str = "", **given: Any) -> list[BaseTool]:
     """Return LangChain tools over a knowledge graph: ask, search, describe, query.
 
     A tool's message is JSON, its artifact the same as an object; errors of a call are messages too. A
@@ -173,5 +168,5 @@ def tools_for(
             response_format="content_and_artifact",
             handle_tool_error=True,
         )
-        for tool in AssistantTools(kg, preset, **settings).all
+        for tool in AssistantTools(kg, preset, **given).all
     ]

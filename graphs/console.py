@@ -82,9 +82,7 @@ def say(message: str, kind: Literal["error", "notice", ""] = "") -> None:
     out(stderr=True).print(Text.assemble(prefix, message), soft_wrap=True)
 
 
-def columns(
-    heads: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "", whole: bool = False
-) -> Table:
+def columns(heads: Sequence[str], rows: Iterable[Any], title: str = "", whole: bool = False) -> Table:
     """Return a table with a heading for each column; names in the first unbroken if `whole`."""
     from rich.table import Table
     from rich.text import Text

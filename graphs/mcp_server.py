@@ -20,9 +20,7 @@ from triplewise.graphs.assistant_tools import AssistantTools, cancellable
 from triplewise.tools.actions.toolset import whole
 from triplewise.tools.parsing.card import SchemaCard
 
-READ_ONLY = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
+READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
 
 
 def mcp_server(tools: AssistantTools) -> MCPServer[Any]:

@@ -60,9 +60,7 @@ class Service:
     `local`: it listens on this machine alone, and answers to no other name. The page offers the `examples`.
     """
 
-    def __init__(
-        self, main: ServedGraph, jobs: int = 4, local: bool = True, examples: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, main: ServedGraph, jobs: int = 4, local: bool = True, examples: Sequence[str] = ()):
         self.main, self._local, self._examples = main, local, examples
         self._model = "no language model" if main.context.offline else str(main.context.model)
         self._schema, self._reads_schema = dict[str, Any](), asyncio.Lock()
@@ -299,9 +297,7 @@ def _question(given: Mapping[str, Any]) -> str:
     return question
 
 
-def _reply(
-    given: Mapping[str, Any], document: Any, names: Sequence[str], rows: Sequence[Sequence[object]]
-) -> Response:
+def _reply(given: Mapping[str, Any], document: Any, names: Sequence[str], rows: Sequence[Any]) -> Response:
     """Return the document as JSON, or its table as CSV where the request wants it."""
     if (form := given.get("format", "json")) not in ("json", "csv"):
         raise HTTPException(400, f"format: json or csv, got {form!r}")

@@ -301,9 +301,7 @@ _TESTS: Final[Mapping[str, Callable[..., bool]]] = {
     "known": pass_context(_is_known),  # bound, linked, or an id seen in an observation
     # Offered for a looked-up node (`way`: "forward", "backward", or either), or for anything so far.
     "offered_for": pass_context(_is_offered_for),
-    "relation": pass_context(
-        lambda c, value: any(_is_offered_for(c, value, node) for node in c["memory"].looked_up)
-    ),
+    "relation": pass_context(lambda c, v: any(_is_offered_for(c, v, node) for node in c["memory"].looked_up)),
     # Written as an id that was neither linked nor seen; no word of the question itself.
     "stranger": pass_context(_is_stranger),
     # A node that was looked up and has instances or subclasses, as far as this step's facts tell.

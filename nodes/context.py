@@ -101,18 +101,12 @@ class Context:
     max_reply_tokens: Count = _opt(1024, "Longest reply of the model, in tokens.")
     model_timeout: Seconds = _opt(60.0, "Seconds without an answer after which a try has failed.")
     model_retries: CountOrNone = _opt(4, "Further tries of a call, on 429, 5xx, time-outs and the like.")
-    encoder: FileName = _opt(
-        "embedded", 'Sentence encoder: "embedded", or a folder that `triplewise learn` made.'
-    )
+    encoder: FileName = _opt("embedded", 'Sentence encoder: "embedded", or a folder by `triplewise learn`.')
     toolset: NameOrObject = _opt(None, "pyql, explore, symbolic, agentbench, or module:name of your own.")
     prompt: FileName | None = _opt(None, "Prompt name or YAML file.")
     guidelines: list[FileName] = _opt([], "Guideline YAML files tried before the shipped ones.")
-    seeds: FileName | None = _opt(
-        None, 'Seed questions as JSON lines; None: those kept for the KG; "none": none.'
-    )
-    examples: FileName | None = _opt(
-        None, 'Solved questions to show; None: those marked right; "none": none.'
-    )
+    seeds: FileName | None = _opt(None, 'Seed questions as JSON lines; None: those of the KG; "none": none.')
+    examples: FileName | None = _opt(None, 'Solved questions shown; None: those marked right; "none": none.')
     documents: NameOrObject = _opt(None, 'wiki_search reads a folder of text and HTML, or "wikipedia".')
     facts: FileName | None = _opt(None, "SQLite file of facts read from documents; None is the KG's own.")
     overlay: Literal["none", "accepted", "proposed"] = _opt("none", "Kept facts that queries see.")
@@ -131,9 +125,7 @@ class Context:
     )
     model_confidence: bool = _opt(True, "Say how sure the answer of a model is, `unsure` below .5.")
     interactive: bool = _opt(False, "Where the answer is unsure, wait for a person to pick a reading.")
-    calibration: FileName | None = _opt(
-        None, "File of `triplewise calibrate`; None: the graph's or the shipped."
-    )
+    calibration: FileName | None = _opt(None, "File of `triplewise calibrate`; None: the graph's or ours.")
     relation_cut: Count = _opt(40, "Relations offered at once (QueryAgent, appendix B.3).")
     ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _opt(
         "sentence-transformers",

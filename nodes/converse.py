@@ -91,7 +91,8 @@ def read(state: Conversation, runtime: Runtime[Context]) -> Next:
     if explain := {"proof": proof_text, "query": query_text}.get(purpose):
         return _say(explain(state.exchanges[-1]))
     if not text or (lacking is not None and not turns and not named):
-        return _say(_clarification(lacking), unclear=state.message)
+        what = f"what {lacking!r} stands for" if lacking else "what is asked"
+        return _say(f"I cannot tell {what}. Give me the name, or ask in full.", unclear=state.message)
     return _ask(text, turns if is_offline else (), env.usage)
 
 
@@ -147,11 +148,6 @@ def query_text(exchange: Exchange) -> str:
     """Return the query that gave an answer."""
     sparql = exchange.answer.sparql
     return f"```sparql\n{sparql}\n```" if sparql else "There is no query: nothing was found."
-
-
-def _clarification(lacking: str | None) -> str:
-    what = f"what {lacking!r} stands for" if lacking else "what is asked"
-    return f"I cannot tell {what}. Give me the name, or ask in full."
 
 
 def _ask(question: str, turns: tuple[Turn, ...], usage: Usage) -> Next:

@@ -260,9 +260,7 @@ class ChatModel:
         message = wait_for(self._message(messages, request, tools), deadline)
         return self._read(message, [messages] if isinstance(messages, str) else messages, tools, stop)
 
-    async def _message(
-        self, messages: Messages, request: dict[str, Any], tools: Sequence[dict[str, Any]]
-    ) -> AIMessage:
+    async def _message(self, messages: Messages, request: dict[str, Any], tools: list[Any]) -> AIMessage:
         """Return the model's message; retry malformed ones, and without parameters that were refused."""
         malformed = 0
         while True:

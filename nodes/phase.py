@@ -15,7 +15,7 @@ from inspect import iscoroutine, iscoroutinefunction, signature
 from typing import Any, TypeAlias
 
 from anyio import CapacityLimiter, to_thread
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
 from langgraph.runtime import Runtime, get_runtime
 
 from triplewise.nodes.context import Context
@@ -47,9 +47,7 @@ class PhaseNode(Runnable[State, Update]):
             form = f"{self.name}{signature(phase)}"
             raise ConfigurationError(f"phase {form}: a phase takes (state, runtime) or (state)")
 
-    def invoke(
-        self, input: State, config: RunnableConfig | None = None, *, runtime: Any = None, **kwargs: Any
-    ) -> Update:
+    def invoke(self, input: State, config: Any = None, *, runtime: Any = None, **kwargs: Any) -> Update:
         """Run the phase in this thread, as `graph.invoke` does."""
         state, run = self._begin(input, runtime or get_runtime(Context), config)
         try:
@@ -60,7 +58,7 @@ class PhaseNode(Runnable[State, Update]):
             update = self._over(run.env, error)
         return self._end(input, run.env, update)
 
-    async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
+    async def ainvoke(self, input: State, config: Any = None, **kwargs: Any) -> Update:
         """Run the phase for `graph.ainvoke`, without blocking the event loop."""
         state, run = self._begin(input, get_runtime(Context), config)
         try:
@@ -78,9 +76,7 @@ class PhaseNode(Runnable[State, Update]):
             raise
         return self._end(input, run.env, update)
 
-    def _begin(
-        self, state: State, runtime: Runtime[Context], config: RunnableConfig | None
-    ) -> tuple[State, Run]:
+    def _begin(self, state: State, runtime: Runtime[Context], config: Any) -> tuple[State, Run]:
         """Return the state, and the runtime with the environment of the run, made by its first phase."""
         env: Environment | None = getattr(state, "env", None) or getattr(runtime, "env", None)
         if env is None:

@@ -139,9 +139,8 @@ def _with_confidence(answer: Answer, state: State, env: Environment) -> Answer:
     confidence = round(reading.confidence, 4)
     least = calibration.min_confidence if context.min_confidence is None else context.min_confidence
     if confidence < min(calibration.floor, least) and not context.guess:
-        is_unknown = not state.linked and any(
-            reading.features.get(n) for n in ("uncovered_names", "names_none")
-        )
+        unnamed = (reading.features.get(n) for n in ("uncovered_names", "names_none"))
+        is_unknown = not state.linked and any(unnamed)
         reason = UNKNOWN if is_unknown else doubts(reading, answer.reason)
         return replace(answer, status="not_found", values=(), sparql="", reason=reason)
     if confidence < least:
@@ -192,11 +191,9 @@ def rivals_of(chosen: Reading, state: State, kg: KnowledgeGraph) -> tuple[Rival,
     return tuple(rivals)
 
 
-def labels_of(
-    kg: KnowledgeGraph, values: Iterable[str], written: Mapping[str, str] | None = None
-) -> tuple[str, ...]:
+def labels_of(kg: KnowledgeGraph, values: Iterable[str], written: Mapping[str, str] = {}) -> tuple[str, ...]:
     """Return answer values as people read them, in order; `written`: literals whose datatype is known."""
-    values, written = list(values), {**(written or {}), **YES_NO}
+    values, written = list(values), {**written, **YES_NO}
     iris = {v: iri for v in values if (iri := kg.profile.expand(v)) is not None}
     labels, texts = kg.labels(iris.values(), partial=True), list[str]()
     for value in values:

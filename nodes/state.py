@@ -229,9 +229,7 @@ class State(Input):
     pending: tuple[Call, ...] = Field((), description="Actions of the last reply still to be carried out.")
     steps: Annotated[tuple[Step, ...], add_steps] = Field((), description="Thoughts, actions, observations.")
     verdict: Verdict | None = Field(None, description="The verdict on the last step.")
-    corrections: Annotated[tuple[Correction, ...], add_corrections] = Field(
-        (), description="Mistakes caught."
-    )
+    corrections: Annotated[tuple[Correction, ...], add_corrections] = Field((), description="Mistakes.")
     memory: tuple[tuple[Triple, ...], ...] = Field((), description="Memory: a network of paths (ODA).")
     written: tuple[str, ...] = Field((), description="Facts that the model wrote itself: they prove nothing.")
     facts: Annotated[tuple[ExtractedFact, ...], add_facts] = Field((), description="Read from documents.")

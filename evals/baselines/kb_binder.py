@@ -141,9 +141,7 @@ class Binder:
             case _, arguments:
                 yield arguments, 0
 
-    def _relations(
-        self, program: PyQL, start: Node, written: str, end: Node
-    ) -> Iterator[tuple[IRI, bool, int]]:
+    def _relations(self, program: PyQL, start: Node, name: str, end: Node) -> Iterator[tuple[IRI, bool, int]]:
         """The relations around a bound end that a name may mean, whether they are as drafted, and their rank.
 
         Those of that name, else those most like it; what has to be turned comes behind all others.
@@ -151,7 +149,7 @@ class Binder:
         near = next((n for n in (start, end) if not isinstance(n, Variable) or n in program.variables), None)
         if near is None:
             return
-        kg, short, name = self.kg, self.kg.profile.short, written.strip(QUOTES)
+        kg, short, name = self.kg, self.kg.profile.short, name.strip(QUOTES)
         around = kg.relations(near, program.where(kg.profile) if isinstance(near, Variable) else "")
         sides = [(r, True) for r in around.forward] + [(r, False) for r in around.backward]
         labels = {r: text.label for r, text in relation_texts(kg, [short(r) for r, _ in sides]).items()}

@@ -181,7 +181,7 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
     logs = sorted(logs, key=lambda log: (log.name, log.system, log.created))
     labels, answers, costs = system_labels(logs), [], []
     scored = [measure(name) for name in QUALITY if any(name in log.questions for log in logs)]
-    taken, notes_of = list(map(measure, MEASURES["cost"])), MEASURES["notes"]
+    used, notes_of = list(map(measure, MEASURES["cost"])), MEASURES["notes"]
     for log in logs:
         main, count, whole = measure(log.metric), len(log.questions), log.about.get("drawn_from") or 0
         head = [_cell(log.name, mark(log)), *_cells(labels[log.path], log.model)]
@@ -193,7 +193,7 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
             main.cell(part, f"{main.heading}, n = {len(part):,}"),
             _cell(f"{100 * log.about['answerable'] / judged:.1f}", f"of {judged:,}") if judged else NOTHING,
         ])  # fmt: skip
-        costs.append([*head, *(of.text(log.mean(of.name)) for of in taken), f"{len(log.crashed):,}"])
+        costs.append([*head, *(of.text(log.mean(of.name)) for of in used), f"{len(log.crashed):,}"])
     wrong = "Percent, averaged over questions; a question that crashed counts as wrong."
     note = f"{wrong} {INTERVALS} {notes_of['answers']}"
     heads = ["Task", "System", "Model"]
@@ -201,9 +201,7 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
     by_task = [(name, same[0].metric, same) for name, same in _groups(logs, lambda log: log.name)]
     return [
         Table("Answers by task and system", columns, answers, note),
-        Table(
-            "Cost of a question", [*heads, *(m.heading for m in taken), "Crashes"], costs, notes_of["cost"]
-        ),
+        Table("Cost of a question", [*heads, *(m.heading for m in used), "Crashes"], costs, notes_of["cost"]),
         comparison_table("Differences between systems", "Task", by_task, labels),
     ]
 

@@ -10,9 +10,7 @@ from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import out, pairs
 from triplewise.tools.core.errors import DataError
 
-commands = typer.Typer(
-    help="ERASER's guidelines: what can go wrong, and what to do then.", no_args_is_help=True
-)
+commands = typer.Typer(help="ERASER's guidelines: what can go wrong, what to do then.", no_args_is_help=True)
 
 
 @o.command(commands, "list")

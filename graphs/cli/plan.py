@@ -15,9 +15,7 @@ from triplewise.graphs.console import Json, echo_json, out, pairs, progress_bars
 SHOWN = 8  # Readings, rules and dropped rules printed
 SEEDS = "JSON lines with `question`, `answers`, and `topic_entity`, `entities` or `entity`: names or ids."
 
-commands = typer.Typer(
-    cls=with_default("question"), help="Show what a question may mean, without running it."
-)
+commands = typer.Typer(cls=with_default("question"), help="Show what a question may mean without running it.")
 
 
 @o.command(commands, "question", after="See also: triplewise plan index --help")

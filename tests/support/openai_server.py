@@ -215,7 +215,7 @@ class _Handler(scripted_model.ChatHandler):
         """Answer with an error in OpenAI's form."""
         kind = "server_error" if status >= 500 else "invalid_request_error"
         error = {"message": message, "type": kind, "param": param, "code": code}
-        self.send_json(status, {"error": error}, headers)
+        self.send_json(status, {"error": error}, headers or {})
 
     def _embeddings(self, body: dict[str, Any]) -> None:
         """Vectors of texts or token lists, one or many, as floats or base64 as asked."""

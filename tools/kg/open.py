@@ -45,9 +45,7 @@ FIRST_LOOK = 5.0  # seconds that an endpoint has to show its first facts, by whi
 INDEX = "index"  # where the label index of an endpoint lies in its cache folder
 DAYS = 30.0  # for which an endpoint's profile is remembered
 SMALL = "graphs in memory"  # they share a cache folder: what it keeps stays good when a file changes
-OTHER_NAMES = (
-    "the names in %s were indexed by another profile or version; to index them by this one: triplewise %s"
-)
+OTHER_NAMES = "the names in %s were indexed by another profile or version; to index them anew: triplewise %s"
 _log = logging.getLogger(__name__)
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _opened: LRUCache[tuple[object, ...], Future[KnowledgeGraph]] = LRUCache(OPENED)

@@ -201,8 +201,7 @@ class KnowledgeGraph:
         profile: how this KG is shaped. name: shown to people. index: label index, where there is one.
         timeout, limit: seconds that a call may take, and rows that it may return, where it names none.
         origin: the KG that this one is laid over, where it is a `Layer`. facts: what this layer adds to it.
-        members: the graphs that it is made of, where they are several. silent: what those say that do not
-            answer.
+        members: the graphs that it is made of, if several. silent: what those say that do not answer.
         is_remote: whether each query takes a round trip. connections: requests at a time.
         is_local: whether it runs on this machine: it may change at any time, and asking costs little.
         cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.

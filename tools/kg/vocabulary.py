@@ -114,12 +114,10 @@ def node_descriptions(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> dict[IRI, str
     return dict(reversed(list(node_texts(kg, nodes, kg.profile.description_predicates))))
 
 
-def node_texts(
-    kg: KnowledgeGraph, subjects: Iterable[IRI], predicates: Sequence[str]
-) -> Iterator[tuple[IRI, str]]:
+def node_texts(kg: KnowledgeGraph, nodes: Iterable[IRI], by: Sequence[str]) -> Iterator[tuple[IRI, str]]:
     """Texts of nodes in the profile's language (or all, or none), by some predicates."""
-    links, tags = "|".join(f"<{p}>" for p in predicates), ("", "mul", kg.profile.language)
-    for batch in batches(dict.fromkeys(subjects) if links else (), BATCH):
+    links, tags = "|".join(f"<{p}>" for p in by), ("", "mul", kg.profile.language)
+    for batch in batches(dict.fromkeys(nodes) if links else (), BATCH):
         result = kg.query(f"SELECT ?s ?t WHERE {{ VALUES ?s {{ {terms_n3(batch)} }} ?s {links} ?t }}")
         for subject, value in result.rows:
             if isinstance(subject, IRI) and isinstance(value, Literal) and value.language in tags:

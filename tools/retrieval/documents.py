@@ -294,8 +294,7 @@ def passages(text: str) -> Iterator[str]:
 
     paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
     ends = ["\n", r"(?<=[.!?;]) ", " ", ""]
-    splitter = RecursiveCharacterTextSplitter(
-        ends, is_separator_regex=True, chunk_size=PASSAGE, chunk_overlap=0
-    )
+    sizes: dict[str, Any] = {"chunk_size": PASSAGE, "chunk_overlap": 0}
+    splitter = RecursiveCharacterTextSplitter(ends, is_separator_regex=True, **sizes)
     for chunk in splitter.split_text("\n".join(filter(None, paragraphs))):
         yield "\n".join(map(str.strip, chunk.split("\n")))

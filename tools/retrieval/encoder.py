@@ -98,9 +98,7 @@ class Encoder:
 class EmbeddedEncoder(Encoder):
     """all-MiniLM-L6-v2 on ONNX Runtime, of 256 tokens; `learned` tensors, by name, stand in for its own."""
 
-    def __init__(
-        self, cached: int = CACHED_TEXTS, name: str = EMBEDDED, learned: Mapping[str, np.ndarray] = {}
-    ) -> None:
+    def __init__(self, cached: int = CACHED_TEXTS, name: str = EMBEDDED, learned: Mapping[str, Any] = {}):
         import onnxruntime as ort
 
         super().__init__(name, DIMENSION, cached)

@@ -23,7 +23,7 @@ from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import Pair, PairRanker, tail_text, way_text
 
 BUNDLE_CAP, SAMPLES = 50_000, 20  # Most bundles whose size one query counts, and most samples it takes
-Counts: TypeAlias = "Mapping[Bundle, int]"  # How many facts of each bundle there are, or are read
+Counts: TypeAlias = "dict[Bundle, int]"  # How many facts of each bundle there are, or are read
 BUNDLES, SAMPLED, MEDIATORS = 400, 40, 300
 """Bundles read where not everything can be, samples drawn, and mediators read through, at most in a turn."""
 
@@ -144,7 +144,7 @@ class _Neighbourhood:
         """Facts around nodes: all, or those of the closest relations, large bundles as samples."""
         most, seed = self._settings.facts, self._settings.seed
         sizes, trouble = bundle_sizes(self._kg, nodes, self._deadline)
-        counts: Counts = sizes
+        counts = sizes
         if sum(sizes.values()) > most:
             close = self._closeness({b.relation for b in sizes})
             order = sorted(sizes, key=lambda b: (-close[b.relation], b.place))[: min(BUNDLES, most)]
@@ -187,9 +187,7 @@ class Bundle:
         return self.node.n3(), self.relation.value, not self.forward
 
 
-def bundle_sizes(
-    kg: KnowledgeGraph, nodes: Sequence[Term], deadline: Deadline
-) -> tuple[dict[Bundle, int], str]:
+def bundle_sizes(kg: KnowledgeGraph, nodes: Sequence[Term], deadline: Deadline) -> tuple[Counts, str]:
     """How many facts each bundle around the nodes has, and, if not all is known, why ("" if it is)."""
     queries, nodes = [], list(dict.fromkeys(nodes))
     for batch in batches(nodes, protocol.BATCH):

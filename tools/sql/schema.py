@@ -254,9 +254,7 @@ def _keys(declared: Mapping[str, Declared], shown: Mapping[str, str]) -> Iterato
     """Return declared foreign keys, then those that names imply (`director_id` refers to `director`)."""
     implied = defaultdict[str, list[str]](list)  # what a column that refers to tables may be called
     for other, table in declared.items():
-        for form in (
-            _reference_forms(other.lower(), table.primary[0].lower()) if len(table.primary) == 1 else ()
-        ):
+        for form in _key_forms(other.lower(), table.primary[0].lower()) if len(table.primary) == 1 else ():
             implied[form].append(other)
     for name, table in declared.items():
         place = list(table.columns).index
@@ -272,7 +270,7 @@ def _keys(declared: Mapping[str, Declared], shown: Mapping[str, str]) -> Iterato
                 yield Join(shown[name], shown[join.target], pairs)
 
 
-def _reference_forms(table: str, key: str) -> set[str]:
+def _key_forms(table: str, key: str) -> set[str]:
     """Names of columns that refer to a key of another table: its own too, where it tells enough."""
     forms = {f"{stem}{glue}{key}" for stem in (table, table.removesuffix("s")) for glue in ("", "_")}
     return forms | ({key} if len(key) > 3 else set())
@@ -282,12 +280,10 @@ def _likely_keys(held: Cells, keys: Iterable[Join]) -> Iterator[Join]:
     """Return joins of tables without any key: by columns of one name, where values of one identify rows."""
     joined, pairs = {name for key in keys for name in (key.source, key.target)}, set[frozenset[str]]()
     for by_table in held.values():
-        identifying = [
-            (t, c, cells) for t, (c, cells, *is_key) in by_table.items() if all(is_key) and len(cells) > 1
-        ]
+        keyed = [(t, c, have) for t, (c, have, *is_key) in by_table.items() if all(is_key) and len(have) > 1]
         for source, (own, values, is_unique, _) in by_table.items():
             is_numbering = is_unique and len(own) < 4  # as two `id`s of different things are, and alike
-            for target, their, theirs in () if source in joined or is_numbering else identifying:
+            for target, their, theirs in () if source in joined or is_numbering else keyed:
                 pair = frozenset((source, target))
                 if len(pair) > 1 and pair not in pairs and 2 * len(values & theirs) >= len(values) > 0:
                     pairs.add(pair)
