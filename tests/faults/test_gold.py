@@ -31,9 +31,9 @@ ALLOWED_NOTES = {"fact_unnamed"}
 @pytest.mark.parametrize("name", FILES)
 def test_no_guideline_fires_on_correct_steps(name: str, data: Path) -> None:
     kg = open_graph(data, name)
-    gold = metaqa(kg.profile) if name == "metaqa" else gold_questions(f"{name}_kg", kg.profile)
-    questions = [q for q in gold if all("?" in (s[0], o[0]) for s, _, o in q.facts)]  # none of yes or no
-    Random(0).shuffle(questions)
+    draw = Random(0)
+    gold = metaqa(kg.profile, draw) if name == "metaqa" else gold_questions(f"{name}_kg", kg.profile, draw)
+    questions = (q for q in gold if all("?" in (s[0], o[0]) for s, _, o in q.facts))  # none of yes or no
     alarms, steps = [], 0
     for question, facts in islice((q for q in questions if holds(kg, q.facts)), QUESTIONS):
         entities = {end for s, _, o in facts for end in (s, o) if not end.startswith("?")}
@@ -47,17 +47,18 @@ def test_no_guideline_fires_on_correct_steps(name: str, data: Path) -> None:
     assert steps >= LEAST_STEPS
 
 
-def metaqa(profile: Profile) -> Iterator[GoldQuestion]:
+def metaqa(profile: Profile, draw: Random) -> Iterator[GoldQuestion]:
     """MetaQA's dev questions, whose types are paths: `director_to_movie_to_language`."""
-    for path in (f"metaqa/dev_{hops}hop.jsonl.gz" for hops in (1, 2, 3)):
-        for record in question_records(path):
-            node, facts = write_iri(profile.name_iri(record["topic_entity"]), profile), list[Fact]()
-            for place, (one, two) in enumerate(pairwise(record["qtype"].split("_to_"))):
-                end, relation = f"?{two}{place}", METAQA.get(two if one == "movie" else one)
-                if relation:
-                    facts.append((node, relation, end) if one == "movie" else (end, relation, node))
-                node = end
-            yield GoldQuestion(re.sub(r"[\[\]]", "", record["question"]), tuple(facts))
+    records = [r for hops in (1, 2, 3) for r in question_records(f"metaqa/dev_{hops}hop.jsonl.gz")]
+    draw.shuffle(records)
+    for record in records:
+        node, facts = write_iri(profile.name_iri(record["topic_entity"]), profile), list[Fact]()
+        for place, (one, two) in enumerate(pairwise(record["qtype"].split("_to_"))):
+            end, relation = f"?{two}{place}", METAQA.get(two if one == "movie" else one)
+            if relation:
+                facts.append((node, relation, end) if one == "movie" else (end, relation, node))
+            node = end
+        yield GoldQuestion(re.sub(r"[\[\]]", "", record["question"]), tuple(facts))
 
 
 def holds(kg: KnowledgeGraph, facts: Sequence[Fact]) -> bool:

@@ -46,7 +46,9 @@ def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_a_killed_run_goes_on_where_it_was(state: Path, openai_server: Callable[..., OpenAIServer]) -> None:
+def test_a_killed_run_goes_on_where_it_was(
+    cli: Cli, state: Path, openai_server: Callable[..., OpenAIServer]
+) -> None:
     """Killed while it waits for the third reply: the two before it are not asked for again."""
     server = openai_server(REPLIES, faults=[None, None, Fault.SLOW], slow=120)
     arguments = (QUESTION, "--model", "openai:scripted", "--base-url", server.url)
@@ -57,15 +59,15 @@ def test_a_killed_run_goes_on_where_it_was(state: Path, openai_server: Callable[
     process.kill()
     process.wait()
 
-    other = ask("Who wrote Dracula?", "-q")
-    assert (other.returncode, other.stdout) == (0, "Bram Stoker\n")
+    other = cli("ask", "Who wrote Dracula?", "-q")
+    assert (other.code, other.out) == (0, "Bram Stoker\n")
 
     resumed = ask("--resume")
     assert "going on after 2 steps" in resumed.stderr
     assert "Answer   Offenbach am Main" in resumed.stdout
     assert resumed.returncode == 0
     assert len(server.chats) == len(REPLIES)  # one was asked for twice; set_answer implies the last
-    assert "no unfinished run" in ask("--resume").stderr
+    assert "no unfinished run" in cli("ask", "--resume").err
 
 
 def test_ctrl_c_is_one_line_that_says_how_to_go_on(

@@ -17,6 +17,8 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Deadline, Outcome
 
 RUNAWAY = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i } ORDER BY ?a ?d ?g"
+LARGE = " ".join(f"BIND(CONCAT(?t{n}, ?t{n}) AS ?t{n + 1})" for n in range(30))
+LARGE = f"SELECT (STRLEN(?t30) AS ?n) {{ BIND('ten letters' AS ?t0) {LARGE} }}"  # of a text of ten GiB
 SMALL = "SELECT ?x { ?x <http://x/p> <http://x/1> }"
 
 
@@ -62,7 +64,7 @@ def test_a_runaway_query_is_ended_and_the_next_one_answers(kg: LocalKG) -> None:
 
 def test_a_query_that_needs_too_much_memory_is_ended(kg: LocalKG, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "MEMORY", 100 << 20)
-    result = kg.query(RUNAWAY, timeout=60.0, foreign=True)
+    result = kg.query(LARGE, timeout=60.0, foreign=True)
     assert result.outcome is Outcome.TIMEOUT
     assert "memory" in result.message
 
