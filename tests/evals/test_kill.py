@@ -20,6 +20,7 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from tests.evals.reported import scores_of
 from tests.support import counting_model
 from triplewise.evals import Run, scripted_model
+from triplewise.graphs.cli.app import run
 
 QUESTIONS, JOBS, LATENCY = 30, 4, 0.03
 CALLS = 4 * QUESTIONS
@@ -43,13 +44,17 @@ def model() -> Iterator[str]:
         yield url
 
 
+def arguments(url: str, logs: Path) -> list[str]:
+    """An evaluation, as the command line has it."""
+    given = ["eval", "metaqa", "--limit", "0", "--system", "queryagent"]
+    given += ["--model", scripted_model.MODEL, "--base-url", url]
+    given += ["--jobs", str(JOBS), "--log-dir", str(logs)]
+    return [*given, "--set", "seeds=false", "--set", "ranking=none"]
+
+
 def start(url: str, logs: Path) -> subprocess.Popen[str]:
     """An evaluation in a process of its own."""
-    command = [sys.executable, "-m", "triplewise.graphs", "eval"]
-    command += ["metaqa", "--limit", "0", "--system", "queryagent"]
-    command += ["--model", scripted_model.MODEL, "--base-url", url]
-    command += ["--jobs", str(JOBS), "--log-dir", str(logs)]
-    command += ["--set", "seeds=false", "--set", "ranking=none"]
+    command = [sys.executable, "-m", "triplewise.graphs", *arguments(url, logs)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
     )
@@ -81,7 +86,7 @@ def check(logs: Path) -> None:
 
 
 def test_a_killed_and_interrupted_evaluation_asks_nothing_twice_and_loses_nothing(
-    many: Path, model: str, tmp_path: Path
+    many: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logs, moments = tmp_path / "logs", random.Random()
     for share, how, code in ((0.3, signal.SIGKILL, -signal.SIGKILL), (0.7, signal.SIGINT, 130)):
@@ -93,17 +98,15 @@ def test_a_killed_and_interrupted_evaluation_asks_nothing_twice_and_loses_nothin
     assert message is not None, err
     done = int(message[1])
     assert done >= QUESTIONS * 0.7 - 2 * JOBS
-    process = start(model, logs)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    assert run(arguments(model, logs)) == 0
+    err = capsys.readouterr().err
     assert f"goes on with an earlier run: {done} questions are done" in err
     check(logs)
     times = begun(model)
     assert len(times) == QUESTIONS
     assert sum(times.values()) <= QUESTIONS + 2 * JOBS  # only what was in flight is asked again
 
-    process = start(model, logs)
-    _, err = process.communicate(timeout=300)
-    assert "finished" in err
+    assert run(arguments(model, logs)) == 0
+    assert "finished" in capsys.readouterr().err
     assert begun(model) == times
     check(logs)
