@@ -153,7 +153,7 @@ class ServedGraph:
     def _cures(self, state: State | Conversation, facts: RelationFacts | None, words: str) -> Iterator[Cure]:
         """Give what may help: another name of a relation, an index of names, the schema, a seed question."""
         source, kg = self.source, self.kg
-        if facts is not None and words:
+        if facts is not None and words and words in state.question:  # words that stand apart are no name
             option = ["--kg", source] if source and source != "demo" else []
             called = f'If "{facts.label}", or another of these, is what you call "{words}", add the name'
             yield Cure.run(called, "name", facts.label, words, *option)

@@ -29,7 +29,7 @@ from triplewise.tools.kg import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import relation_names, relation_texts, triple_text
 from triplewise.tools.learning.trajectory import Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
-from triplewise.tools.linking.search import labels_language, node_types
+from triplewise.tools.linking.search import classes_of, labels_language, node_types
 from triplewise.tools.parsing.card import FEW, MEMBERS, class_card
 from triplewise.tools.parsing.question import unnamed_words
 from triplewise.tools.parsing.reading import VALUES, Reading
@@ -45,7 +45,7 @@ HINTS, LATER = 2_400, 3  # Most characters of hints in a prompt; divided by `LAT
 RIVALS, BEHIND = 3, 0.25  # Most other meanings of a mention, and how far below the best score they may be
 LONG = 80  # Most characters of a description
 RULES, EXAMPLES, SEARCHED = 3, 3, 10  # Rules and solved questions shown; wordings that are looked at
-ALIKE = 100  # Most nodes of memory in one line
+ALIKE, MOST = 100, 20  # Most nodes of memory in one line, and classes where the question names none
 
 
 def prompt_values(state: State, env: Environment) -> dict[str, Any]:
@@ -54,6 +54,9 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     asked = state.question, state.linked, kg, env.encoder
     meanings, plan = cache(lambda: meaning_lines(state, kg)), cache(lambda: rule_lines(state, kg))
     language = labels_language(state.question, kg.profile)
+
+    def classes() -> list[str]:
+        return [f"{c.names[0]} [{c.id}]" for c in (() if kg.is_remote else classes_of(kg))[:MOST]]
 
     def candidates() -> list[str]:
         focus = [node for i in state.focus if (node := read_term(i, kg.profile)) is not None]
@@ -67,6 +70,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "most": context.max_actions,
         "entities": {e.label: e.id for e in state.linked},
         "meanings": meanings,
+        "classes": cache(classes),
         "unnamed": cache(lambda: [] if language else unnamed_words(*asked, capitals_only=bool(meanings()))),
         "plan": plan,
         "readings": cache(lambda: reading_lines(kg, shown_readings(state, env))),

@@ -12,8 +12,8 @@ from triplewise.nodes.plan import UNLIKELY, readings_of
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.linking.search import labels_language
-from triplewise.tools.parsing.card import class_card, class_facts, fitting, leading_on, named_classes
+from triplewise.tools.linking.search import classes_of
+from triplewise.tools.parsing.card import class_facts, fitting, leading_on, named_classes
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import read_term
@@ -50,9 +50,9 @@ def relations(state: State, runtime: Runtime[Context]) -> Update:
     if not env.context.offline:
         used = {name for r in likely for name in re.findall(r"[^\s(),]+", r.program)}
         classes = named_classes(kg, question, state.linked, env.encoder)
-        if labels_language(question, kg.profile) and not kg.is_remote:  # its nouns are linked, not read
-            linked = ((kg.profile.expand(e.id), (e.start, e.end)) for e in state.linked)
-            classes |= {node: place for node, place in linked if node and class_card(kg, node).members}
+        known = {entry.id for entry in (classes_of(kg) if not kg.is_remote else ())}
+        linked = ((kg.profile.expand(e.id), (e.start, e.end)) for e in state.linked if e.id in known)
+        classes |= {node: place for node, place in linked if node is not None}
         if likely and GraphIndex.whole(kg, env.encoder) is None:  # among many, one has any word as its name
             classes = {node: place for node, place in classes.items() if kg.profile.short(node) in used}
         changed = _without_nouns(state, classes, kg)

@@ -15,6 +15,7 @@ from triplewise.nodes.environment import Environment
 from triplewise.nodes.hints import prompt_values, reading_lines
 from triplewise.nodes.link import link
 from triplewise.nodes.observe import relations
+from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.reasoning import action_context, reasoning_memory
 from triplewise.nodes.state import Step
 from triplewise.tools.actions import TOOLSETS
@@ -80,6 +81,13 @@ def test_a_question_in_another_language_gets_classes_and_no_word_of_it_is_called
     assert "founder: Founder (class, 2 members)" in values["meanings"]()
     assert "Members of founder [Founder] have, all its relations:" in values["around"]()
     assert (values["unnamed"](), values["language"]) == ([], "English")
+
+
+def test_where_a_question_names_nothing_the_classes_are_named(graph: str) -> None:
+    values = prompt_values(*observed(graph, "How many are there?"))
+    assert values["meanings"]() == []
+    assert "city [City]" in values["classes"]()
+    assert "Classes of this graph: " in load_prompt("agent").render("asked", **values)
 
 
 def test_what_hints_show_of_a_class_may_be_used(graph: str) -> None:

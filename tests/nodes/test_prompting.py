@@ -23,6 +23,7 @@ VALUES: dict[str, Any] = {
     "entities": {"Momo": "Q243359"},
     "meanings": ["Momo: Q243359 (novel); or Momo: Q1 (film)"],
     "unnamed": [],
+    "classes": [],
     "language": "German",
     "examples": [{"question": "Who wrote Jim Button?", "answers": ["add_fact(Q1, P50, ?author)"]}],
     "plan": ["Momo -[P50]-> ?author"],
@@ -131,7 +132,9 @@ def test_native_tool_calls_are_not_asked_for_as_text() -> None:
 @given(st.text())
 def test_what_a_value_says_is_never_a_template(words: str) -> None:
     question = f"{{{{ 7 * 7 }}}} {words} {{% raw %}}"
-    text = load_prompt("agent").render("asked", question=question, meanings=[], unnamed=[], language="")
+    text = load_prompt("agent").render(
+        "asked", question=question, meanings=[], unnamed=[], classes=[], language=""
+    )
     assert question in text
 
 

@@ -222,7 +222,7 @@ def within(
         elif topic in totals or (lines and topic in calls):
             named = [line.partition(": ")[0] for line in groups[topic] if line not in lines]
             is_all = topic in totals and left == len(named)
-            more = f"{left} more relations" if topic in totals else "more relations"
+            more = f"{left} more relation{'s' * (left > 1)}" if topic in totals else "more relations"
             rest = ": ".join([f"... {more}", *filter(None, [calls.get(topic)])])
             ended = [f"also {', '.join(named)}" if named else ""] if is_all else [rest]
             shown += [f"{head}{', all its relations' if is_all else ''}:", *lines, *filter(None, ended)]
