@@ -291,8 +291,8 @@ _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "repairs": pass_context(_repairs),
     # The id of the linked entity with this label (case does not matter), or an empty string.
     "id_of": pass_context(
-        lambda c, label: next(
-            (i for i, name in c["memory"].linked.items() if name.casefold() == str(label).casefold()), ""
+        lambda c, of: next(
+            (i for i, n in c["memory"].linked.items() if n.casefold() == str(of).casefold()), ""
         )
     ),
 }

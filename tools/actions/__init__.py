@@ -17,20 +17,8 @@ from triplewise.tools.actions.sql import SQL
 from triplewise.tools.actions.symbolic import SYMBOLIC
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset, action
 
-__all__ = [
-    "DATABASE_TOOLSETS",
-    "EXPLORE",
-    "MODEL_TOOLSETS",
-    "PYQL",
-    "SYMBOLIC",
-    "TOOLSETS",
-    "ActionContext",
-    "Call",
-    "Feedback",
-    "Toolset",
-    "action",
-    "parse_reply",
-]
+__all__ = ["DATABASE_TOOLSETS", "EXPLORE", "MODEL_TOOLSETS", "PYQL", "SYMBOLIC", "TOOLSETS",
+           "ActionContext", "Call", "Feedback", "Toolset", "action", "parse_reply"]  # fmt: skip
 
 DATABASE_TOOLSETS = (SQL.name, SELECT.name)  # Toolsets that ask a relational database in place of a KG
 MODEL_TOOLSETS = (*DATABASE_TOOLSETS, SPARQL.name, AGENTBENCH.name)  # Those that only a model can use

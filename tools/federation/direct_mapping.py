@@ -5,25 +5,26 @@ a relation, a foreign key a relation between rows. Our ids are shorter: `crm:fil
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.core.terms import RDF, RDFS, XSD
-from triplewise.tools.kg.infer import infer_profile
+from triplewise.tools.kg.infer import are_names, infer_profile, is_called_name
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.kg.open import index_of
-from triplewise.tools.kg.profile import split_words
+from triplewise.tools.kg.profile import load_profile, split_words
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.database import ENDINGS, RelationalDatabase, open_database
 from triplewise.tools.sql.engines import SERVERS
-from triplewise.tools.sql.values import Value
+from triplewise.tools.sql.values import Rows, Value
 
-ROWS = 20_000  # of a table that is read as a graph, at most
+ROWS, DISTINCT = 20_000, 0.9  # Most rows of a table that is read as a graph; share of names that differ
 _TYPES = {int: "integer", float: "double", bool: "boolean"}
 _DATE = re.compile(r"-?\d{4,}-\d\d-\d\d")
 
@@ -35,16 +36,16 @@ def is_database(address: str) -> bool:
     return kind.partition("+")[0] in kinds if is_url else Path(address).suffix.lower() in ENDINGS
 
 
-def open_database_graph(address: str, name: str) -> LocalKG:
-    """A database as a graph whose ids begin with `name:`. Raises `ConfigurationError` where it is large."""
-    return _graph_of(open_database(address, limit=ROWS), name)
+def open_database_graph(address: str, name: str, profile: Any = None) -> LocalKG:
+    """A database as a graph of ids `name:...`, its profile inferred if not given; it must not be large."""
+    return _graph_of(open_database(address, limit=ROWS), name, profile)
 
 
 @lru_cache(8)
-def _graph_of(database: RelationalDatabase, name: str) -> LocalKG:
+def _graph_of(database: RelationalDatabase, name: str, given: Any) -> LocalKG:
     store, base = ox.Store(), f"urn:{name}:"
     store.bulk_extend(_facts(database, base))
-    profile = infer_profile(store, {name: base})
+    profile = infer_profile(store, {name: base}) if given is None else load_profile(given)
     return LocalKG(store, profile, name, index=index_of(store, profile))
 
 
@@ -68,14 +69,27 @@ def _facts(database: RelationalDatabase, base: str) -> Iterator[ox.Quad]:
         for column in result.columns:
             words = re.sub(r" ?\bid$", "", split_words(column)) if column in targets else split_words(column)
             yield ox.Quad(iri(name, column), label, ox.Literal(words or split_words(targets[column])))
+        naming_column = _naming_column([c for c in result.columns if c not in targets], result)
         for row in result.rows:
             cells = dict(zip(result.columns, row, strict=True))
             node = iri(name, *map(cells.get, own))
             yield ox.Quad(node, is_a, iri(name))
+            if (called := cells.get(naming_column)) is not None:
+                yield ox.Quad(node, label, ox.Literal(str(called)))
             for column, value in cells.items():
                 if value is not None and (column,) != own:
                     end = iri(targets[column], value) if column in targets else _literal(value)
                     yield ox.Quad(node, iri(name, column), end)
+
+
+def _naming_column(columns: Sequence[str], table: Rows) -> str:
+    """The first column whose cells are names that tell rows apart; "" where a column is called like one."""
+    for column in () if any(is_called_name(split_words(c)) for c in columns) else columns:
+        place = table.columns.index(column)
+        texts = [str(row[place]) for row in table.rows if row[place] is not None]
+        if len(set(texts)) >= DISTINCT * len(table.rows) and are_names(texts):
+            return column
+    return ""
 
 
 def _literal(value: Value) -> ox.Literal:

@@ -26,6 +26,7 @@ from triplewise.tools.kg.rdf import DATABASES, suffix_of
 
 BETWEEN = " + "  # sources in one text
 FORM = "give each source a name of its own, e.g. --kg wd=https://... --kg mine=films.ttl"
+_DATABASE_URL = re.compile(r"(sqlite|duckdb|postgres|mysql|mariadb)[\w+]*://")
 _NAMED = re.compile(r"(?:(?P<name>[A-Za-z][\w-]*)=)?(?P<address>.+)", re.DOTALL)
 _opened: LRUCache[tuple[object, ...], FederatedKG] = LRUCache(4)
 
@@ -67,12 +68,13 @@ def open_sources(text: str, *, profile: Any = None, **settings: Any) -> Knowledg
     """
     sources = read_sources(whole_url(text))
     address, *others = sources.values()
-    if not others and not (suffix_of(Path(address)) in DATABASES and isfile(address)):
+    is_file = suffix_of(Path(address)) in DATABASES and isfile(address)
+    if not others and not is_file and not _DATABASE_URL.match(address):
         return open_kg(address, profile=profile, **settings)
     from triplewise.tools.federation.direct_mapping import is_database, open_database_graph
 
     if not others:
-        return open_database_graph(address, *sources)
+        return open_database_graph(address, next(iter(sources)), profile)
     profiles = {} if profile is None else read_sources(profile)
     if unknown := profiles.keys() - sources.keys():
         raise ConfigurationError.unknown("source of a profile (NAME=PROFILE)", min(unknown), sources)
@@ -83,7 +85,7 @@ def open_sources(text: str, *, profile: Any = None, **settings: Any) -> Knowledg
 
     def open_one(name: str) -> KnowledgeGraph:
         if is_database(sources[name]):
-            return open_database_graph(sources[name], name)
+            return open_database_graph(sources[name], name, profiles.get(name))
         return open_kg(sources[name], profile=profiles.get(name), **settings)
 
     limits = {key: settings.pop(key) for key in ("timeout", "limit") if key in settings}

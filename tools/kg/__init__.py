@@ -12,18 +12,5 @@ from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Meter, Outcome, Result
 
-__all__ = [
-    "IRI",
-    "Deadline",
-    "KnowledgeGraph",
-    "Literal",
-    "Meter",
-    "Outcome",
-    "Profile",
-    "Result",
-    "Triple",
-    "load_profile",
-    "open_kg",
-    "readable",
-    "readable_text",
-]
+__all__ = ["IRI", "Deadline", "KnowledgeGraph", "Literal", "Meter", "Outcome", "Profile", "Result", "Triple",
+           "load_profile", "open_kg", "readable", "readable_text"]  # fmt: skip

@@ -93,6 +93,11 @@ def _are_labelled(select: Select, relations: Sequence[str], labels: Iterable[str
 _naming: Callable[[], dict[str, list[str]]] = cache(partial(packaged, "triplewise.tools.kg", "naming.yaml"))
 
 
+def is_called_name(words: str) -> bool:
+    """Whether a relation of these words gives names, as "film title" does."""
+    return any(last in _naming()["names"] for last in words.split()[-1:])
+
+
 def _known(kind: str, counts: Mapping[str, int]) -> tuple[str, ...]:
     """Those of a graph's predicates that are known for what they are, best first."""
     return tuple(predicate for predicate in _naming()[kind] if predicate in counts)
@@ -149,8 +154,13 @@ def _gives_names(select: Select, predicate: str) -> bool:
     facts, looked_at = _texts_of(select, predicate)
     if len(facts) < 0.9 * looked_at or len(facts) > 1.3 * len({(s, text.language) for s, text in facts}):
         return False
-    values = [t.value for _, t in facts if len(t.value) <= 120 and not _NO_NAME.fullmatch(t.value)]
-    return len(list(filter(_WORD.search, values))) >= _ENOUGH * len(facts)
+    return are_names([text.value for _, text in facts])
+
+
+def are_names(texts: Sequence[str]) -> bool:
+    """Whether most of some texts are short and of words."""
+    values = [text for text in texts if len(text) <= 120 and not _NO_NAME.fullmatch(text)]
+    return len(list(filter(_WORD.search, values))) >= _ENOUGH * len(texts)
 
 
 def _label_predicates(select: Select, counts: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -43,9 +43,8 @@ class _Lineage:
     def all_read(self, ways: Iterable[exp.Expr | None]) -> bool:
         """Whether each of several ways to a value, NULL apart, comes from the database or says yes or no."""
         given = [way for way in ways if way is not None and not isinstance(way, exp.Null)]
-        return bool(given) and all(
-            self._is_read(way) or (self._has_rows and _YES_NO.fullmatch(way.sql())) for way in given
-        )
+        told = (self._is_read(way) or (self._has_rows and _YES_NO.fullmatch(way.sql())) for way in given)
+        return bool(given) and all(told)
 
     def _is_read(self, node: exp.Expr) -> bool:
         match node:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from triplewise.nodes.context import Context
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.federation import direct_mapping
 from triplewise.tools.federation.sources import join_sources, open_sources, read_sources
@@ -94,3 +95,30 @@ def test_what_is_closed_is_opened_anew(sources: dict[str, str]) -> None:
     first = open_sources(text)
     assert open_sources(text) is first
     assert first.query("ASK { ?s ?p ?o }").outcome is Outcome.ROWS
+
+
+TOWNS = "town,country,size\nBerlin,Germany,37\nHamburg,Germany,18\nLyon,France,5\nPorto,Portugal,2\n"
+
+
+def test_rows_are_named_by_the_first_column_of_names(tmp_path: Path) -> None:
+    """A table without a key, or with one of numbers, whose columns are not called "name" or the like."""
+    (tmp_path / "towns.csv").write_text(TOWNS)
+    (tmp_path / "codes.csv").write_text("code,when,town\na1,2020-01-01,Berlin\na2,2020-01-02,Berlin\n")
+    towns, codes = (open_sources(str(tmp_path / f"{name}.csv")) for name in ("towns", "codes"))
+    assert [entry.iri for entry in towns.names.exact("Lyon")] == [IRI("urn:towns:towns-Lyon-France-5")]
+    assert not codes.names.exact("Berlin")  # it tells no rows apart, and nothing else is a name
+    assert not codes.names.exact("a1")
+
+
+def test_a_database_alone_is_a_graph_by_its_url_too_with_a_profile(tmp_path: Path) -> None:
+    (tmp_path / "towns.csv").write_text(TOWNS)
+    given = tmp_path / "towns.yaml"
+    inferred = open_sources(str(tmp_path / "towns.csv")).profile
+    given.write_text(replace(inferred, language="de").yaml())
+    for text in (f"{tmp_path}/towns.csv", f"towns=duckdb:///{tmp_path}/towns.csv"):
+        kg = open_sources(text, profile=str(given))
+        assert (kg.profile.language, kg.name) == ("de", "towns")
+    with pytest.raises(ConfigurationError, match="unknown profile"):
+        open_sources(str(tmp_path / "towns.csv"), profile="nope")
+    with pytest.raises(KGUnavailableError, match="check host, database, user and password"):
+        open_sources("postgresql://someone:secret@127.0.0.1:9/shop")
