@@ -78,8 +78,7 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
         # ODA's `answer` takes no values: a second model call, which shows the memory, gives them (table 7).
         calls = [Call(name, read_values(env.ask(env.prompt.render("answer", **values)).text))]
     pending = list(calls[1:])
-    # A reply of several actions that ends by setting the answer of a query implies `execute`, and so
-    # does one that asks for yes or no and then goes on with the query.
+    # A reply that ends by setting the answer, or asks for yes or no and goes on, implies `execute`.
     last, has_query = calls[-1].name, len(calls) > 1 or bool(state.program) or name == "take"
     is_set = last in ANSWERS or (last.startswith("add_") and any(call.name == "ask" for call in calls))
     if most > 1 and has_query and is_set and EXECUTE in toolset.by_name:

@@ -263,6 +263,8 @@ class Reader:
         form = form.strip()
         if form.startswith("?"):
             return read_variable(form)
+        if form in ("true", "false"):  # no id is written so: see `write_iri`
+            return _typed(form, XSD + "boolean")
         if (term := read_literal(form) or read_iri(form, self.profile)) is not None:
             return term
         if read_bare(form) is not None:

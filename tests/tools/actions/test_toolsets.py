@@ -114,6 +114,12 @@ def test_a_fact_or_type_that_drops_values_says_how_many_and_which(bench: ActionC
     assert "drops" not in run(published, places, "add_fact(?x, P1082, ?n)").observation
 
 
+def test_bare_true_and_false_are_booleans_in_facts_and_patterns(bench: ActionContext) -> None:
+    assert run(bench, "add_fact(?x, P31, true)").program == 'add_fact(?x, P31, "true"^^xsd:boolean)'
+    negated = run(bench, *CAPITALS, "add_not(?c, P31, false)")
+    assert negated.program.endswith('add_not((?c, P31, "false"^^xsd:boolean))')
+
+
 def test_values_say_how_many_there_are_and_whether_they_are_a_sample(bench: ActionContext) -> None:
     few = replace(bench, preview=1)
     assert run(few, *CAPITALS).observation == (
