@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import typer
 
-from triplewise.evals.data import benchmark, graph, locate, prepared, read_records
+from triplewise.evals.data import catalog, locate, prepared, read_records
 from triplewise.evals.evaluation import make_task, run
 from triplewise.graphs.console import relax_collector, run_command
 from triplewise.tools.core.errors import DataError
@@ -47,10 +47,10 @@ def observe(
     Training questions of QALD are asked of each size, over texts of the partial Wikidata.
     """
     sizes = sorted(size or (1_000, 10_000, 50_000))
-    (file,) = benchmark("qald10").seeds.values()
+    (file,) = catalog().benchmarks["qald10"].seeds.values()
     texts = [str(record["question"]) for record in read_records(locate(file), "question")]
     drawn = random.Random(SEED).sample(texts, min(questions, len(texts)))
-    pool = real_pairs(prepared(graph("wikidata_kg")).open(), max(sizes))
+    pool = real_pairs(prepared(catalog().graphs["wikidata_kg"]).open(), max(sizes))
     encoder, rows = EmbeddedEncoder(cached=0), []
     encoder.encode(["first"])  # the first text of a process takes longer, in every way
     for count in sizes:

@@ -45,10 +45,7 @@ class Graph(NamedTuple):
 
 
 class Benchmark(NamedTuple):
-    """A set of questions: what it asks, which of it a graph can answer, and how answers are scored.
-
-    `catalog.yaml` explains its keys.
-    """
+    """A set of questions, what a graph can answer of it, and its scores; `catalog.yaml` explains the keys."""
 
     name: str
     title: str
@@ -118,16 +115,6 @@ def catalog() -> Catalog:
     return Catalog(entries["parameters"], graphs, benchmarks)
 
 
-def graph(name: str) -> Graph:
-    """Return the files of a KG by its name in the catalog."""
-    return catalog().graphs[name]
-
-
-def benchmark(name: str) -> Benchmark:
-    """Return a benchmark by its name in the catalog."""
-    return catalog().benchmarks[name]
-
-
 def data_folder() -> Path:
     """The folder with the benchmarks. Raises `DataError` where the variable names none."""
     value = os.environ.get(DATA_VARIABLE, "").strip()
@@ -145,11 +132,6 @@ def locate(file: DataFile) -> Path:
     if not path.is_file():
         raise DataError(f"missing; get it ({file.published}) and put it at this path", path)
     return path
-
-
-def changed_files(files: Sequence[DataFile]) -> list[str]:
-    """Names of the files whose checksum is not the catalog's."""
-    return [file.name for file in files if checksum(locate(file)) != file.sha256]
 
 
 def checksum(path: Path) -> str:
@@ -172,18 +154,15 @@ def read_records(path: Path, *required: str) -> list[Record]:
 
 
 class LoadedKG(NamedTuple):
-    """A graph that is ready to be queried; without `checksum` it is the user's own, at a path or URL.
+    """A graph that is ready to be queried."""
 
-    `profile` is "" where it was inferred; `triples` are distinct facts, labels included.
-    """
-
-    path: str
-    profile: str
+    path: str  # or URL
+    profile: str  # "" where it was inferred
     title: str
     partial: bool
     parts: Sequence[str] = ()
-    triples: int = 0
-    checksum: str = ""
+    triples: int = 0  # distinct facts, labels included
+    checksum: str = ""  # "" for the user's own graph
 
     @property
     def gold_derived(self) -> bool:

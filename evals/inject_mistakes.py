@@ -20,7 +20,7 @@ import pandas as pd
 import typer
 
 from triplewise.evals import statistics
-from triplewise.evals.data import benchmark, catalog, locate, read_records
+from triplewise.evals.data import catalog, locate, read_records
 from triplewise.evals.question_sets import QuestionSet, question_sets
 from triplewise.evals.scripted_model import MODEL, Messages, OpenAIServer
 from triplewise.graphs import Context, State, build_graph
@@ -93,7 +93,8 @@ def written_programs(
 def gold_programs(of: QuestionSet) -> dict[str, PyQL]:
     """Return the gold queries of a benchmark that are but facts, by question; {} for other sets."""
     programs = dict[str, PyQL]()
-    for file in benchmark(of.name).seeds.values() if of.name in catalog().benchmarks else ():
+    benchmark = catalog().benchmarks.get(of.name)
+    for file in benchmark.seeds.values() if benchmark else ():
         for record in read_records(locate(file)):
             sparql = str(record.get("sparql11") or record.get("sparql") or "")
             parts, answer = parts_of(sparql), _ANSWER.search(sparql)

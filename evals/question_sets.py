@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from triplewise.evals.data import benchmark, data_folder, graph, prepared, read_records
+from triplewise.evals.data import catalog, data_folder, prepared, read_records
 from triplewise.evals.training import seeds_of
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import Record, packaged
@@ -80,14 +80,14 @@ def _load(name: str) -> QuestionSet:
     elif name == "demo":  # without the questions shipped with the graph
         source, asked = name, _plain(read_records(here / "demo_training.jsonl"))
     elif name == "metaqa":  # development questions of all hops, their topic named in them
-        source = prepared(graph("metaqa")).path
+        source = prepared(catalog().graphs["metaqa"]).path
         for hops in (1, 2, 3):
             for r in read_records(data_folder() / "metaqa" / f"dev_{hops}hop.jsonl.gz"):
                 text = without_brackets(r["question"])
                 asked.append((str(r["id"]), Labelled(text, {}, (tuple(r["answers"]),))))
     else:  # with the entities of their gold queries
-        own = benchmark(name)
-        loaded = prepared(graph(own.graph))
+        own = catalog().benchmarks[name]
+        loaded = prepared(catalog().graphs[own.graph])
         of, source, least = own.graph, loaded.path, PARTIAL
         for r in read_records(Path(str(seeds_of(own, loaded, True).setting))):
             asked.append((str(r["id"]), Labelled(r["question"], r["entities"], (tuple(r["answers"]),))))

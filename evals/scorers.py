@@ -120,10 +120,7 @@ def accuracy() -> Scorer:
 
 @scorer(metrics={"*": [mean()]})
 def effort() -> Scorer:
-    """What a question cost and how it ended (QueryAgent's table 4: TPQ, QPQ, CPQ); goes behind the others.
-
-    `corrected_right` is the share of those with a correction whose main score is 1.
-    """
+    """What a question cost and how it ended (QueryAgent's table 4: TPQ, QPQ, CPQ); goes behind the others."""
 
     async def score(state: TaskState, target: Target) -> Score:
         run, figures = state.store_as(Run), figures_of(state.scores or {})

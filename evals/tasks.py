@@ -91,7 +91,7 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     asked = [file, *map(of.files.__getitem__, of.more_files), *seeds.files]
     files = list(asked)
     if kg.parts:
-        used = data.graph(of.graph.format(**options))
+        used = catalog().graphs[of.graph.format(**options)]
         files += chain(*(used.facts[part] for part in kg.parts), used.labels)
     kept = ("parts", "triples", "checksum", "partial", "gold_derived") if kg.path else ()
     about = {
@@ -99,7 +99,7 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
         "licence": of.licence,
         "published": of.published,
         "data_files": {file.name: data.checksum(data.locate(file)) for file in asked},
-        "changed_files": data.changed_files(files),
+        "changed_files": [f.name for f in files if data.checksum(data.locate(f)) != f.sha256],
         "seed_questions": seeds.note,
         **about_samples,
         **{f"kg_{name}": getattr(kg, name) for name in kept},
@@ -120,7 +120,8 @@ def _graph_of(of: Benchmark, options: Mapping[str, Any], settings: Mapping[str, 
     if not (name := of.graph.format(**options)):
         return LoadedKG("", "", "each question's own table, as a SQLite file", False)
     left_out = "" if options.get("gold_derived", True) else "gold_derived"
-    return data.prepared(data.graph(name), [part for part in data.graph(name).facts if part != left_out])
+    graph = catalog().graphs[name]
+    return data.prepared(graph, [part for part in graph.facts if part != left_out])
 
 
 def question_of(of: Benchmark, record: Record) -> Question:
@@ -338,7 +339,7 @@ def split_of(table_id: str) -> Literal["dev", "test"]:
 
 def with_databases(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
     """The records of the split, with the `db` of each: a SQLite file a table, all columns TEXT."""
-    source = data.locate(data.benchmark("wikisql").files[WIKISQL_TABLES])
+    source = data.locate(catalog().benchmarks["wikisql"].files[WIKISQL_TABLES])
     folder = user_cache_path("triplewise") / "evals" / f"wikisql-{data.checksum(source)[:16]}"
     if not folder.is_dir():
         with scratch_folder(folder, None) as unfinished:

@@ -51,31 +51,25 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LearningConfig:
-    """What is to be learned, plain JSON: from `questions`, of which a `share` is held out to validate.
-
-    It ends after `iterations` (table 6: 2), or where the gain in validation F1 is below `epsilon`.
-    """
+    """What is to be learned, plain JSON: from `questions`, of which a `share` is held out to validate."""
 
     questions: str
     share: float = 0.1
     policy: Literal["embedded", "model"] = "embedded"
     preset: str = "agent"
     context: dict[str, Any] = field(default_factory=dict)
-    iterations: int = 2
-    epsilon: float = 0.001
+    iterations: int = 2  # at most (table 6)
+    epsilon: float = 0.001  # a gain in validation F1 below it ends the run
 
 
 class LearningState(BaseModel):
-    """How far a run is: updates so far, settings of the newest and of the best policy, and why it ended.
-
-    `scores` are the validations, the one before learning first; `rounds` the figures of each iteration.
-    """
+    """How far a run is: updates so far, settings of the newest and of the best policy, and why it ended."""
 
     iteration: int = 0
     settings: dict[str, Any] = {}
     best: dict[str, Any] = {}
-    scores: list[dict[str, int | float]] = []
-    rounds: list[dict[str, Any]] = []
+    scores: list[dict[str, int | float]] = []  # of validations, the one before learning first
+    rounds: list[dict[str, Any]] = []  # the figures of each iteration
     stopped: str = ""
 
 
@@ -171,10 +165,7 @@ class SelfLearning:
         return self.attempt_all("explored", policy if self.context.offline else self.run, self.questions)
 
     def refine(self, explored: Mapping[str, Trajectory]) -> dict[str, Trajectory]:
-        """Return trajectories made anew (4.3.1), given earlier ones and their rewards, never a gold answer.
-
-        A language model reads its earlier attempt in the prompt; the offline policy follows other rules.
-        """
+        """Return trajectories made anew (4.3.1), given earlier ones and rewards, never a gold answer."""
         prompt = load_prompt("_refine")
 
         def attempt(question: Question, blank: Trajectory) -> Trajectory:

@@ -33,18 +33,15 @@ CUT_OFF = (RunError, KeyboardInterrupt, SystemExit, GeneratorExit, sqlite3.Error
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Everything it takes to begin a run, or to go on with one, as plain JSON.
-
-    `context`: the settings given; `folder`: where relative paths in them start. A `chat` keeps checkpoints.
-    """
+    """Everything it takes to begin a run, or to go on with one, as plain JSON."""
 
     question: str
     entities: dict[str, str | None]
     preset: str
-    context: dict[str, Any]
+    context: dict[str, Any]  # the settings given
     thread: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    folder: str = field(default_factory=os.getcwd)
-    chat: bool = False
+    folder: str = field(default_factory=os.getcwd)  # where relative paths in the settings start
+    chat: bool = False  # a conversation, whose checkpoints are kept
 
 
 class Checkpoints:

@@ -66,16 +66,13 @@ _REASONING = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The text of a reply without reasoning, cut before any stop sequence, and its tool calls.
-
-    `invalid_calls` have arguments that are not a JSON object; `truncated`: the token limit cut it off.
-    """
+    """The text of a reply without reasoning, cut before any stop sequence, and its tool calls."""
 
     text: str
     tool_calls: tuple[tuple[str, dict[str, Any]], ...] = ()
     usage: Usage = field(default_factory=Usage)
-    invalid_calls: tuple[tuple[str, str], ...] = ()
-    truncated: bool = False
+    invalid_calls: tuple[tuple[str, str], ...] = ()  # their arguments are not a JSON object
+    truncated: bool = False  # the token limit cut it off
 
 
 _packaged = cache(packaged)

@@ -55,14 +55,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ScoredTriple:
-    """A triple of the observation and its cosine to the question (ODA 2.1).
-
-    `through`: the first hop, where the fact is reached through a mediator, or through a member of a class.
-    """
+    """A triple of the observation and its cosine to the question (ODA 2.1)."""
 
     triple: Triple
     score: float
-    through: Triple | None = None
+    through: Triple | None = None  # the first hop, where a mediator or a member of a class lies between
 
 
 @dataclass(frozen=True, slots=True)

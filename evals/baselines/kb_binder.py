@@ -186,10 +186,7 @@ class Binder:
 
 
 def draft(state: State, runtime: Runtime[Context]) -> Update:
-    """Draft one more program, bind it and run it; the last of `max_steps` drafts ends the run.
-
-    The exemplars stand in an order drawn by `draw_seed`.
-    """
+    """Draft one more program, bind it and run it; the last of `max_steps` drafts ends the run."""
     env, number, context = environment(runtime), len(state.steps), runtime.context
     shown = list(islice(exemplars(state, env), SHOTS))[::-1]
     if number:  # an order of this draft's own, the nearest not always last

@@ -48,14 +48,11 @@ class Table(NamedTuple):
 
 
 class PublishedRow(NamedTuple):
-    """A row as printed, unique in its table, with its model and paper (`origin`).
-
-    `values`: column -> metric -> value, in the table's unit.
-    """
+    """A row as printed, unique in its table, with its model and paper (`origin`)."""
 
     row: str
     origin: str
-    values: Mapping[str, Mapping[str, float]]
+    values: Mapping[str, Mapping[str, float]]  # column -> metric -> value, in the table's unit
     group: str = ""
     note: str = ""
 
@@ -232,10 +229,7 @@ def comparison_table(
 
 
 def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable) -> list[Table]:
-    """Return figures by row and column, published ones next to ours, and our rows compared by column.
-
-    A row of ours stands there once for each model that it was run with.
-    """
+    """Return figures by row (and model) and column, published ones next to ours, and our rows compared."""
     cell, rows, remarks = logs[0].cell, list[list[str]](), list[str]()
     newest = {(log.cell["row"], log.model, log.cell["column"]): log for log in logs}
     order = [*table.rows, *(cell.get("rows") or ()), *(row for row, _, _ in newest)]

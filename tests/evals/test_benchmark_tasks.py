@@ -33,7 +33,7 @@ from triplewise.evals import (
     wikiwebquestions,
     zeroshot_re,
 )
-from triplewise.evals.data import benchmark, catalog
+from triplewise.evals.data import catalog
 from triplewise.evals.evaluation import crashes, folder_of, run
 from triplewise.evals.tasks import TASKS
 from triplewise.evals.training import entities_of
@@ -362,7 +362,7 @@ def test_every_result_says_what_it_takes_to_have_it_again(
 
 def test_what_was_judged_once_is_what_the_catalog_counts() -> None:
     for name, judged in packaged("triplewise.evals", "answerable.yaml").items():
-        counts = benchmark(name).counts.values()
+        counts = catalog().benchmarks[name].counts.values()
         observed, all_ = len(judged["observed"]), len(judged["observed"] + judged["gold_derived"])
         assert (sum(c["observed"] for c in counts), sum(c["answerable"] for c in counts)) == (observed, all_)
 
@@ -372,13 +372,13 @@ def test_tasks_are_made_of_the_catalog_without_data() -> None:
     for of in catalog().benchmarks.values():
         assert all((of.counts, of.answerable_if, of.licence, of.citation, of.published))
         assert all(0 <= asked["answerable"] <= asked["questions"] for asked in of.counts.values())
-    assert benchmark("metaqa").counts["hops=2"]["questions"] == 13_872
+    assert catalog().benchmarks["metaqa"].counts["hops=2"]["questions"] == 13_872
 
 
 @pytest.mark.skipif(not os.environ.get("TRIPLEWISE_DATA"), reason="TRIPLEWISE_DATA is not set")
 @pytest.mark.parametrize("name", sorted(set(TASKS) - {"metaqa", "wikisql"}))
 def test_the_catalog_counts_what_the_files_hold(name: str) -> None:
-    for which, counted in benchmark(name).counts.items():
+    for which, counted in catalog().benchmarks[name].counts.items():
         key, _, value = which.partition("=")
         about = _about(TASKS[name](n=1, **({key: value} if which else {})))
         assert (about["asked"], about["answerable"]) == (counted["questions"], counted["answerable"])

@@ -10,7 +10,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from tests.support.oxigraph_server import OxigraphServer
-from triplewise.evals.data import graph, prepared
+from triplewise.evals.data import catalog, prepared
 from triplewise.evals.scripted_model import MODEL, OpenAIServer, RuleScript
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg.local import LocalKG
@@ -49,7 +49,7 @@ def ask_all(endpoint: str, model: str) -> list[Answer]:
 
 
 def test_answers_of_a_failing_endpoint_are_those_without_faults(data: Path) -> None:
-    kg, store = prepared(graph("metaqa")).open(), ox.Store()
+    kg, store = prepared(catalog().graphs["metaqa"]).open(), ox.Store()
     assert isinstance(kg, LocalKG)
     store.bulk_extend(kg.quads())
     found = []

@@ -42,16 +42,13 @@ _HEAP = 64 << 20  # bytes that tantivy's writer may take
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A node with one of its names: its preferred `label`, and the `text` that matched, as the KG writes it.
-
-    `popularity` is the number of facts the node takes part in (a lower bound on very large graphs).
-    """
+    """A node with one of its names: its preferred `label`, and the `text` that matched, as the KG has it."""
 
     iri: IRI
     label: str
     text: str
     alias: bool = False
-    popularity: int = 0
+    popularity: int = 0  # the facts that the node takes part in, a lower bound on very large graphs
     description: str = ""
 
 

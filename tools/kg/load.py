@@ -33,16 +33,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What a load did: distinct facts in the store (labels included) and names in its index.
-
-    `profile` is the one given or inferred; `broken` has the first 100 of `broken_count` broken lines.
-    """
+    """What a load did: distinct facts in the store (labels included) and names in its index."""
 
     path: Path
-    profile: Profile
+    profile: Profile  # given or inferred
     triples: int
     names: int
-    broken: tuple[DataError, ...]
+    broken: tuple[DataError, ...]  # the first 100 of `broken_count` broken lines
     broken_count: int
     seconds: float
 

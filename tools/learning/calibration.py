@@ -28,18 +28,15 @@ FOLDS, BINS, LEAST = 10, 10, 40
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of a training question of a graph (`group`); `features` are {} where nothing was answered.
-
-    `is_clean`: gold answers are reliable enough to choose the threshold by. `weight`: among its graph's rows.
-    """
+    """What came of a training question of a graph (`group`)."""
 
     group: str
     question: str
     is_right: bool
-    features: Mapping[str, float] = field(default_factory=dict)
+    features: Mapping[str, float] = field(default_factory=dict)  # {} where nothing was answered
     is_answerable: bool = True
-    is_clean: bool = True
-    weight: float = 1.0
+    is_clean: bool = True  # gold answers are reliable enough to choose the threshold by
+    weight: float = 1.0  # among its graph's rows
 
 
 def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> Calibration:

@@ -23,14 +23,11 @@ TOO_MANY = 60  # An answer of so many more than three times the gold values is w
 
 
 class Labelled(NamedTuple):
-    """A training question: text, entities (mention -> id or None), and complete sets of right answers.
-
-    A question that the graph cannot answer has one set, which is empty.
-    """
+    """A training question: text, entities (mention -> id or None), and complete sets of right answers."""
 
     question: str
     entities: Mapping[str, str | None]
-    answers: tuple[tuple[str, ...], ...]
+    answers: tuple[tuple[str, ...], ...]  # one empty set for a question that the graph cannot answer
 
 
 def derivations(

@@ -67,16 +67,13 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One piece of a group pattern: its lines, the variables that link it to others, and those it binds.
-
-    `sure`: bound in every solution. `alone`: head and group of a count that may stand as the whole query.
-    """
+    """One piece of a group pattern: its lines, the variables that link it to others, and those it binds."""
 
     lines: Lines
     links: frozenset[Variable]
     binds: frozenset[Variable] = frozenset()
-    sure: frozenset[Variable] = frozenset()
-    alone: tuple[str, Lines] | None = None
+    sure: frozenset[Variable] = frozenset()  # bound in every solution
+    alone: tuple[str, Lines] | None = None  # head and group of a count that may stand as the whole query
 
 
 class Writer:

@@ -43,10 +43,7 @@ EMBEDDED = "embedded"
 LEARNED, ADAPTER = "encoder.json", "adapter_model.safetensors"
 """Files of a folder with what the MiniLM encoder has learned."""
 CACHED_TEXTS = 50_000  # Texts whose vectors an encoder keeps in memory (1.5 kB each at 384 dimensions)
-WAIT, MANY = (
-    5.0,
-    5_000,
-)  # Seconds to wait while another process writes; texts from which it says that it works
+WAIT, MANY = 5.0, 5_000  # Seconds to wait while another process writes; texts that take long enough to say so
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 GRAPH_VERSION, DIMENSION, MAX_TOKENS = 4, 384, 256
 BATCH = 64  # Texts embedded at once

@@ -57,16 +57,12 @@ class Declared:
 
 
 class Server(NamedTuple):
-    """How one kind of server is opened so that it is only read.
+    """How one kind of server is opened so that it is only read."""
 
-    `driver`: the package for SQLAlchemy. `setup`: statements after which transactions only read. `interrupt`:
-    ends what a connection is running. `ignores_case`: texts that differ in case or accents are equal.
-    """
-
-    driver: str
-    setup: tuple[str, ...]
-    interrupt: Callable[[sa.Engine, Any], None]
-    ignores_case: bool = False
+    driver: str  # the package for SQLAlchemy
+    setup: tuple[str, ...]  # statements after which transactions only read
+    interrupt: Callable[[sa.Engine, Any], None]  # ends what a connection is running
+    ignores_case: bool = False  # texts that differ in case or accents are equal
 
 
 SPARE = 10.0  # seconds beyond a time-out in which a server must have ended a query that it was told to
@@ -110,16 +106,14 @@ class _Apart:
 
 
 class SqlAlchemyEngine:
-    """A SQLite file, or a server. `dialect`: sqlglot's name of its SQL; `ignores_case`: see `Server`.
+    """A SQLite file, or a server, whose connections end with it. `dialect`: sqlglot's name of its SQL."""
 
-    `apart`: what runs a statement that a model wrote, where that is another one. Its connections end with it.
-    """
-
-    apart: _Apart | None = None
+    apart: _Apart | None = None  # what runs a statement that a model wrote, where that is another one
 
     def __init__(self, url: URL, timeout: float) -> None:
         self.name = kind = url.get_backend_name()
-        self._server = server = SERVERS.get(kind)
+        server = SERVERS.get(kind)
+        self._interrupt = server.interrupt if server else lambda _, connection: connection.interrupt()
         self.ignores_case = server is not None and server.ignores_case
         self.dialect = {"postgresql": "postgres", "mysql": "mariadb"}.get(kind, kind)
         if server is None:
@@ -149,10 +143,7 @@ class SqlAlchemyEngine:
                     if is_done.is_set():
                         return
                     is_late.set()
-                    if self._server:
-                        self._server.interrupt(self._engine, driver)
-                    else:
-                        driver.interrupt()
+                    self._interrupt(self._engine, driver)
 
                 watching = threading.Thread(target=watch, daemon=True)
                 watching.start()

@@ -40,14 +40,11 @@ class MariaDB(MySQL):
 
 @dataclass(frozen=True)
 class Select:
-    """A SELECT that may be run: what was parsed, or built, and sqlglot's name of its dialect.
-
-    `own`: the SQL of an output column that may hold what no table does, "" for none.
-    """
+    """A SELECT that may be run: what was parsed, or built, and sqlglot's name of its dialect."""
 
     tree: exp.Query
     dialect: str
-    own: str = ""
+    own: str = ""  # the SQL of an output column that may hold what no table does
 
     @cached_property
     def text(self) -> str:

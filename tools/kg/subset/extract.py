@@ -35,12 +35,12 @@ class SubsetSpec:
     """What to extract: hops from the seeds, both ways.
 
     A node with more neighbours than `hub_limit` on one side (as subject, as object) is not expanded on that
-    side (0 for no limit; seeds always are). `languages` of labels are kept (all if empty), and untagged ones.
+    side (0 for no limit; seeds always are).
     """
 
     hops: int = 3
     hub_limit: int = 10_000
-    languages: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()  # of labels that are kept besides untagged ones; () for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,7 @@ class Source:
 
 @dataclass(frozen=True)
 class SubsetReport:
-    """What an extraction did: facts in each of the two files, and what became of seeds and dumps.
-
-    `unknown` seeds are not in the dump, or not ids; `left_out`: triples that the profile leaves out.
-    """
+    """What an extraction did: facts in each of the two files, and what became of seeds and dumps."""
 
     path: Path
     spec: SubsetSpec
@@ -79,8 +76,8 @@ class SubsetReport:
     labels: int
     hops: tuple[Hop, ...]
     seeds: int
-    unknown: tuple[str, ...]
-    left_out: int
+    unknown: tuple[str, ...]  # seeds that are not in the dump, or not ids
+    left_out: int  # triples that the profile leaves out
     sources: tuple[Source, ...]
     seconds: float = 0.0
 

@@ -36,23 +36,18 @@ class TopicQuestion(NamedTuple):
 
 @dataclass(slots=True)
 class IncompleteReport:
-    """What making a graph incomplete did, in numbers.
-
-    Facts of the source (`triples`), of the new graph (`kept`), on shortest paths (`collected`), and `dropped`
-    of these; questions, and those whose topic is `unknown`; answers with a path, and those `unreached`;
-    questions and answers of whose path a triple was dropped (`hit_...`).
-    """
+    """What making a graph incomplete did, in numbers."""
 
     path: Path
-    triples: int = 0
-    kept: int = 0
-    collected: int = 0
+    triples: int = 0  # of the source
+    kept: int = 0  # of the new graph
+    collected: int = 0  # on shortest paths
     dropped: int = 0
     questions: int = 0
-    unknown: int = 0
-    answers: int = 0
-    unreached: int = 0
-    hit_questions: int = 0
+    unknown: int = 0  # questions whose topic is not in the graph
+    answers: int = 0  # with a path
+    unreached: int = 0  # answers without one
+    hit_questions: int = 0  # of whose paths a triple was dropped, and the same of answers
     hit_answers: int = 0
     seconds: float = 0.0
 
