@@ -33,20 +33,16 @@ UNRELIABLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """Questions over one graph, to train on and `held_out`, in a random order that is always the same.
-
-    `source` is what `open_kg` opens; `least` the F1 from which an answer is right; `is_clean`: questions are
-    ordinary and gold answers reliable, so that they give the threshold; `weight`: of a question in training.
-    """
+    """Questions over one graph, to train on and `held_out`, in a random order that is always the same."""
 
     name: str
     graph: str
-    source: str
-    least: float
-    is_clean: bool
+    source: str  # what `open_kg` opens
+    least: float  # the F1 from which an answer is right
+    is_clean: bool  # questions are ordinary and gold answers reliable, so that they give the threshold
     questions: list[Labelled] = field(repr=False)
     held_out: list[Labelled] = field(repr=False)
-    weight: int = 1
+    weight: int = 1  # of a question in training
 
     def open(self) -> KnowledgeGraph:
         """The graph, opened."""

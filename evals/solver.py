@@ -30,12 +30,7 @@ NOT_OF_ARGUMENTS = {"execute_before_answer", "bad_query", "bad_program", "no_dat
 
 
 class Run(StoreModel):
-    """The answer to one question and what it cost; `status` stays `crashed` until there is an answer.
-
-    `cost` is USD at list price, or None.
-    `corrections` and `notes` are ids of guidelines. `trace_json` is one text, for Inspect copies and compares
-    what a store holds at every step. `names` were looked up by a scorer.
-    """
+    """The answer to one question and what it cost; `status` stays `crashed` until there is an answer."""
 
     status: str = CRASHED
     reason: str = ""
@@ -49,15 +44,15 @@ class Run(StoreModel):
     model_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    cost: float | None = 0.0
-    corrections: list[str] = Field(default_factory=list)
+    cost: float | None = 0.0  # USD at list price
+    corrections: list[str] = Field(default_factory=list)  # ids of guidelines, as in `notes`
     notes: list[str] = Field(default_factory=list)
     errors: list[str] = Field(default_factory=list)
     rolled_back: int = 0
-    trace_json: str = ""
+    trace_json: str = ""  # one text: Inspect copies and compares what a store holds at every step
     kg: str = ""
     profile: str = ""
-    names: dict[str, list[str]] | None = None
+    names: dict[str, list[str]] | None = None  # looked up by a scorer
 
     @property
     def crashed(self) -> bool:

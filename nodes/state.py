@@ -78,18 +78,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict of `inspect` on the last step; `reason` explains it to a person.
-
-    `guideline` is the id of the one that matched, `source` the part of the environment whose feedback shows
-    it, `text` what a correction shows the agent, `note` what a step without an error gets, or a spent budget.
-    """
+    """The verdict of `inspect` on the last step."""
 
     status: VerdictStatus
-    guideline: str = ""
-    source: str = ""
-    text: str = ""
-    note: str = ""
-    reason: str = ""
+    guideline: str = ""  # the id of the one that matched
+    source: str = ""  # the part of the environment whose feedback shows it
+    text: str = ""  # what a correction shows the agent
+    note: str = ""  # what a step without an error gets, or a spent budget
+    reason: str = ""  # explains it to a person
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,11 @@ RuleService: TypeAlias = Callable[[str], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What documents say about an entity and a relation: passages, best first, and the facts read from them.
-
-    `reasons`: why there are no more facts, in words.
-    """
+    """What documents say about an entity and a relation: passages, best first, and facts read from them."""
 
     passages: tuple[str, ...]
     facts: tuple[ExtractedFact, ...] = ()
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()  # why there are no more facts, in words
 
 
 ExtractService: TypeAlias = Callable[[str, str], Extraction]

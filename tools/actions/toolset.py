@@ -42,56 +42,42 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The feedback of the environment to one action, which ERASER works on (QueryAgent 3.3).
-
-    Of the interpreter: `error` code, `message`, and facts about it as plain JSON (`detail`). Of the KB: the
-    `outcome` of the query (see `Outcome`), `relations` offered by direction, a preview of each variable as
-    names (`values`) and as short `ids`. `observation` is what the agent sees if there is no error, `program`
-    the PyQL text after the action, or before a failed one, `triples` what reflection chooses from, `facts`
-    those of them just read from documents, `answers` the final values of an agent that has `finished`.
-    """
+    """The feedback of the environment to one action, which ERASER works on (QueryAgent 3.3)."""
 
     action: str = ""
     arguments: tuple[str, ...] = ()
-    error: str = ""
+    error: str = ""  # code, of the interpreter
     message: str = ""
-    detail: dict[str, Any] = field(default_factory=dict)
-    outcome: str = ""
-    observation: str = ""
-    program: str = ""
-    relations: dict[str, list[str]] = field(default_factory=dict)
-    values: dict[str, list[str]] = field(default_factory=dict)
-    ids: dict[str, list[str]] = field(default_factory=dict)
-    triples: tuple[Triple, ...] = ()
-    answers: tuple[str, ...] = ()
+    detail: dict[str, Any] = field(default_factory=dict)  # facts about the error as plain JSON
+    outcome: str = ""  # of the query (see `Outcome`)
+    observation: str = ""  # what the agent sees if there is no error
+    program: str = ""  # the PyQL text after the action, or before a failed one
+    relations: dict[str, list[str]] = field(default_factory=dict)  # offered, by direction
+    values: dict[str, list[str]] = field(default_factory=dict)  # a preview of each variable as names
+    ids: dict[str, list[str]] = field(default_factory=dict)  # the same as short ids
+    triples: tuple[Triple, ...] = ()  # what reflection chooses from
+    answers: tuple[str, ...] = ()  # the final values of an agent that has finished
     finished: bool = False
-    facts: tuple[ExtractedFact, ...] = ()
+    facts: tuple[ExtractedFact, ...] = ()  # those of the triples that were just read from documents
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningMemory:
     """What was linked, looked up, bound and tried so far (the RM of QueryAgent, Algorithm 1).
 
-    Attributes:
-        linked: short id -> label.
-        looked_up: entity or `?variable` -> its relations as last offered, as in `Feedback.relations`.
-        bound: `?variable` names of the current program, in order of appearance.
-        seen, shown: short ids of nodes seen in any observation, and of relations shown without a look-up.
-        calls: texts of all calls in order; failed: the ones that ended in an error.
-        doubted: those of them that failed on the very program that is there now (or, for `last`, was then).
-        steps, budget: how many steps were used, and how many there are.
+    `looked_up`: entity or `?variable` -> its relations as last offered, as in `Feedback.relations`.
     """
 
-    linked: dict[str, str] = field(default_factory=dict)
+    linked: dict[str, str] = field(default_factory=dict)  # short id -> label
     looked_up: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    bound: tuple[str, ...] = ()
-    seen: frozenset[str] = frozenset()
-    shown: frozenset[str] = frozenset()
-    calls: tuple[str, ...] = ()
-    failed: frozenset[str] = frozenset()
-    doubted: frozenset[str] = frozenset()
-    steps: int = 0
-    budget: int = 0
+    bound: tuple[str, ...] = ()  # `?variable` names of the current program, in order of appearance
+    seen: frozenset[str] = frozenset()  # short ids of nodes seen in any observation
+    shown: frozenset[str] = frozenset()  # short ids of relations shown without a look-up
+    calls: tuple[str, ...] = ()  # texts of all calls in order
+    failed: frozenset[str] = frozenset()  # the ones that ended in an error
+    doubted: frozenset[str] = frozenset()  # those that failed on the present program (for `last`: on its own)
+    steps: int = 0  # how many were used
+    budget: int = 0  # how many there are
 
     @property
     def last(self) -> str:
@@ -115,34 +101,27 @@ Ranker = Callable[[list[str], list[str]], tuple[list[str], list[str]]]
 
 @dataclass(frozen=True)
 class ActionContext:
-    """All that an action may use in one step.
-
-    `preview` values are shown; where `published`, as the papers do, without their number or a way to see the
-    rest. `encoder` lets a search compare meanings too.
-    """
+    """All that an action may use in one step."""
 
     kg: KnowledgeGraph
     question: str = ""
     program: str = ""
     memory: ReasoningMemory = field(default_factory=ReasoningMemory)
     rank: Ranker = lambda forward, backward: (forward, backward)
-    preview: int = 5
-    published: bool = False
+    preview: int = 5  # values that are shown
+    published: bool = False  # as the papers do, without their number or a way to see the rest
     services: Mapping[str, Any] = field(default_factory=dict)
-    encoder: Encoder | None = None
+    encoder: Encoder | None = None  # lets a search compare meanings too
 
 
 class Parameter(NamedTuple):
-    """A parameter of an action; `kind`: node, entity, relation, variable, operator, value or text.
-
-    `default` stands for one that is not required where a later one is given.
-    """
+    """A parameter of an action."""
 
     name: str
-    kind: str
+    kind: str  # node, entity, relation, variable, operator, value or text
     doc: str
     required: bool = True
-    default: str = ""
+    default: str = ""  # stands for one that is not required where a later one is given
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,22 +34,18 @@ class RawTriple:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedFact:
-    """A fact aligned to the KG, with the question that it was read for, and where it was read.
+    """A fact aligned to the KG, with the question that it was read for, and where it was read."""
 
-    The triple's terms are the KG's own, or minted (`labels`: id -> name). `time` is ISO 8601 in UTC, `reader`
-    the model or `embedded`; `conflicts` are facts of the KG that it contradicts, as text.
-    """
-
-    triple: Triple
-    labels: dict[str, str]
+    triple: Triple  # its terms are the KG's own, or minted
+    labels: dict[str, str]  # id -> name of minted terms
     question: str
     document: str
     source: str
     sentence: str
-    time: str
-    reader: str
+    time: str  # ISO 8601 in UTC
+    reader: str  # the model, or `embedded`
     confidence: float
-    conflicts: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()  # facts of the KG that it contradicts, as text
     status: FactStatus = "proposed"
 
     @property

@@ -52,12 +52,9 @@ NOTHING = Overlap(0.0, 0.0, 0.0, 0.0, 0.0)  # The overlap of a question that cra
 
 
 class Value(NamedTuple):
-    """A value as it is compared: an answer is right where one of its `given` forms is `wanted` of a gold one.
+    """A value as it is compared: an answer is right if one of its `given` forms is `wanted` of a gold one."""
 
-    `key` is equal for values that are written differently but are the same beyond doubt ("2" and "2.0").
-    """
-
-    key: str
+    key: str  # equal for values that are the same beyond doubt, but written differently ("2" and "2.0")
     given: frozenset[str] = frozenset()
     wanted: frozenset[str] = frozenset()
 

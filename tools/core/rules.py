@@ -25,20 +25,16 @@ Path: TypeAlias = tuple[Atom, ...]  # A chain of relations: the path of a rule
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A path from a topic entity (`anchor`, a short id; "" for a rule of any), over simple paths only.
-
-    `keeps_topic`: the topic may be an answer. Of seed questions: `support`, how many it reproduces, mean
-    `precision` and `recall`, `evidence`, F1 by how like the question they are. `score` orders rules.
-    """
+    """A path from a topic entity (`anchor`, a short id; "" for a rule of any), over simple paths only."""
 
     anchor: str
     path: Path
-    keeps_topic: bool = False
-    support: int = 0
-    precision: float = 0.0
+    keeps_topic: bool = False  # the topic may be an answer
+    support: int = 0  # how many seed questions it reproduces
+    precision: float = 0.0  # mean over seed questions, as is the recall
     recall: float = 0.0
-    evidence: float = 0.0
-    score: float = 0.0
+    evidence: float = 0.0  # F1 of seed questions by how like the question they are
+    score: float = 0.0  # orders rules
     provenance: str = ""
 
     @property

@@ -36,14 +36,11 @@ _DATES = frozenset({"date", "dateTime", "gYear", "gYearMonth"})
 
 
 class NamedNode(NamedTuple):
-    """A node that a text may mean, by its id, its label (`fit` 1), an alias or a near name (less).
-
-    `popularity` is its number of facts, where the label index knows.
-    """
+    """A node that a text may mean, by its id, its label (`fit` 1), an alias or a near name (less)."""
 
     node: IRI
     fit: float
-    popularity: int = 0
+    popularity: int = 0  # its number of facts, where the label index knows
     by_id: bool = False
 
 

@@ -43,17 +43,13 @@ _LINE = re.compile(r"( *)(?!FILTER|VALUES|BIND|OPTIONAL)[^ {}][^{}]* \.")
 
 
 class _Run(NamedTuple):
-    """What holds for all parts of a query: who wrote it, its time, and where there is more than was read.
+    """What holds for all parts of a query."""
 
-    `once`: variables that occur once where only distinct solutions count: their values are never needed.
-    `between`: names of variables for the nodes between the steps of a path.
-    """
-
-    foreign: bool
+    foreign: bool  # a person or a model wrote it
     deadline: Deadline
-    cut: list[str]
-    once: set[str]
-    between: Iterator[str]
+    cut: list[str]  # where there is more than was read
+    once: set[str]  # variables that occur once where only distinct solutions count: no value is needed
+    between: Iterator[str]  # names of variables for the nodes between the steps of a path
 
     def limits(self) -> dict[str, Any]:
         """The settings of a query for a part of it."""

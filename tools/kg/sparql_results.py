@@ -63,18 +63,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of one attempt, and whether another may succeed (`retry`), after `wait` seconds at least.
-
-    `down`: the server seems to be down. `foreign`: it may be of another server, e.g. the page of a proxy.
-    `sort_cap`: rows that this engine is able to sort, where that was the problem.
-    """
+    """The result of one attempt, and whether another may succeed (`retry`), after `wait` seconds at least."""
 
     result: Result
     retry: bool = False
     wait: float = 0.0
-    down: bool = False
-    foreign: bool = False
-    sort_cap: int = 0
+    down: bool = False  # the server seems to be down
+    foreign: bool = False  # it may be of another server, e.g. the page of a proxy
+    sort_cap: int = 0  # rows that this engine is able to sort, where that was the problem
 
 
 def judge(reply: Reply, query: ReadQuery, limit: int, has_login: bool = False) -> Verdict:

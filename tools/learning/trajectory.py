@@ -41,34 +41,26 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One attempt at a question (SymAgent, equation 4) with its reward (equation 6).
-
-    Attributes:
-        entities: mention -> id. answers, predicted: gold ones, and the attempt's in the same form.
-        reward, f1: recall and F1 of these, in [0, 1]. turns: their number is |s| in equation 7.
-        choices: of relations on the way to the answer. iteration: of self-learning, from 0.
-        policy: the model or encoder that acted; a model was first shown `system` and `prompt`.
-        status: of the answer; `crashed: ...` where the run ended in an error. rule: what was followed.
-    """
+    """One attempt at a question (SymAgent, equation 4) with its reward (equation 6)."""
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 
     id: str
     question: str
-    answers: tuple[str, ...]
-    entities: dict[str, str] = field(default_factory=dict)
-    predicted: tuple[str, ...] = ()
-    reward: float = 0.0
+    answers: tuple[str, ...]  # gold ones
+    entities: dict[str, str] = field(default_factory=dict)  # mention -> id
+    predicted: tuple[str, ...] = ()  # the attempt's answers, in the form of the gold ones
+    reward: float = 0.0  # their recall, in [0, 1]
     f1: float = 0.0
-    turns: tuple[Turn, ...] = ()
-    choices: tuple[Choice, ...] = ()
-    prompt: str = ""
-    iteration: int = 0
+    turns: tuple[Turn, ...] = ()  # their number is |s| in equation 7
+    choices: tuple[Choice, ...] = ()  # of relations on the way to the answer
+    prompt: str = ""  # what a model was first shown, after `system`
+    iteration: int = 0  # of self-learning, from 0
     origin: Origin = "explored"
-    policy: str = "embedded"
-    status: str = ""
+    policy: str = "embedded"  # the model or encoder that acted
+    status: str = ""  # of the answer; `crashed: ...` where the run ended in an error
     system: str = ""
-    rule: str = ""
+    rule: str = ""  # what was followed
 
 
 _ADAPTER = TypeAdapter(Trajectory)

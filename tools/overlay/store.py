@@ -34,16 +34,12 @@ _READING = ("question", "document", "source", "sentence", "time", "reader", "con
 
 @dataclass(frozen=True, slots=True)
 class StoredFact:
-    """A fact of the store, as its surest reading has it.
-
-    `readings`: what it was read for, where, when, by whom, and how sure, oldest first. `decided`: when a
-    person accepted or rejected it, "" before; times are ISO 8601 in UTC.
-    """
+    """A fact of the store, as its surest reading has it; times are ISO 8601 in UTC."""
 
     fact: ExtractedFact
-    readings: tuple[dict[str, Any], ...]
+    readings: tuple[dict[str, Any], ...]  # for what, where, when, by whom, and how sure, oldest first
     added: str
-    decided: str = ""
+    decided: str = ""  # when a person accepted or rejected it
 
 
 class FactStore:

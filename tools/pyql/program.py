@@ -173,14 +173,11 @@ def _refuse(code: str, message: str, **detail: object) -> NoReturn:
 
 @dataclass(frozen=True)
 class PyQL:
-    """A query program. All methods raise `ActionError` for what cannot be carried out.
+    """A query program. All methods raise `ActionError` for what cannot be carried out."""
 
-    `clauses` restrict and extend solutions in order; `answer`: the variables returned; `boolean`: yes or no.
-    """
-
-    clauses: tuple[Clause, ...] = ()
-    answer: tuple[Variable, ...] = ()
-    boolean: bool = False
+    clauses: tuple[Clause, ...] = ()  # restrict and extend solutions in order
+    answer: tuple[Variable, ...] = ()  # the variables returned
+    boolean: bool = False  # the answer is yes or no
     order: Order | None = None
 
     @cached_property

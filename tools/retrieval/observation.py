@@ -30,19 +30,13 @@ BUNDLES, SAMPLED, MEDIATORS = 400, 40, 300
 
 @dataclass(frozen=True, slots=True)
 class ObserveSettings:
-    """The parameters of an observation; the defaults are the paper's where it names them.
+    """The parameters of an observation; the defaults are the paper's where it names them."""
 
-    Attributes:
-        depth: D, turns. width: N, candidates kept of a turn.
-        keep: P, percent of these whose ends are observed next (at least one).
-        facts: read at most in a turn. seed: of the samples drawn of what is larger.
-    """
-
-    depth: int = 3
-    width: int = 50
-    keep: float = 10.0
-    facts: int = 10_000
-    seed: int = 0
+    depth: int = 3  # D, turns
+    width: int = 50  # N, candidates kept of a turn
+    keep: float = 10.0  # P, percent of these whose ends are observed next (at least one)
+    facts: int = 10_000  # read at most in a turn
+    seed: int = 0  # of the samples drawn of what is larger
 
 
 class ScoredFact(NamedTuple):

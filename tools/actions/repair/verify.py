@@ -75,15 +75,11 @@ class QueryBudget(Layer):
 
 
 class Fix(NamedTuple):
-    """What might have been meant: a call in place of the failed one.
-
-    `relation`: short id of the relation that its similarity is judged by, "" if it has none. `prior`: how
-    likely this kind is right wherever it finds something, on the scale of a cosine.
-    """
+    """What might have been meant: a call in place of the failed one."""
 
     call: Call
-    relation: str = ""
-    prior: float = 0.0
+    relation: str = ""  # short id of the relation that its similarity is judged by
+    prior: float = 0.0  # how likely this kind is right if it finds something, on the scale of a cosine
 
 
 class VerifiedFix(NamedTuple):
