@@ -21,14 +21,12 @@ from triplewise.evals.logs import read_logs
 from triplewise.evals.report import tables
 from triplewise.evals.tasks import TASKS
 from triplewise.graphs.commands import argument, command, flag, option, with_default
-from triplewise.graphs.console import columns, out, say
+from triplewise.graphs.console import INTERRUPTED, RUN_ERROR, columns, out, say
 from triplewise.graphs.page import check_place
 from triplewise.tools.core.files import writing
 
-FAILED, INTERRUPTED = 3, 130
 WIDTH = 180  # columns of tables that go to no terminal
 _SET = "A parameter of the task, a phase of the system, or a setting of a run. Repeatable."
-_JOBS = "Questions in flight; more than 1 stretches the seconds."
 
 app = typer.Typer(
     cls=with_default("run"),
@@ -47,7 +45,7 @@ class RunOptions:
     model: str | None = option("M", "Language model: openai:NAME.", shown="embedded")
     base_url: str | None = option("URL", "OpenAI-compatible server of the model.")
     sets: list[str] | None = option("NAME=VALUE", _SET, None, "--set")
-    jobs: int = option("N", _JOBS, 1, min=1)
+    jobs: int = option("N", "Questions in flight; more than 1 stretches the seconds.", 1, min=1)
     log_dir: Path | None = option("DIR", "Folder of logs.", shown="the user's state folder")
 
     def given(self) -> dict[str, Any]:
@@ -91,7 +89,7 @@ def run_task(
     if log.status != "success":
         reason = log.error.message if log.error else log.status
         say(f"the evaluation failed ({reason}); {evaluation.RESUME}", "error")
-        raise typer.Exit(FAILED)
+        raise typer.Exit(RUN_ERROR)
     failed, path = evaluation.crashes(log), evaluation.log_path(log)
     wide_console().print(Markdown(tables.markdown(read_logs([path]))))
     out().print(f"log: {path}", soft_wrap=True)
@@ -99,7 +97,7 @@ def run_task(
         name, error = failed[0]
         crashed = f"{len(failed)} questions crashed and count as wrong (first {name}: {error})"
         say(f"{crashed}; the same command asks them again", "error")
-        raise typer.Exit(FAILED)
+        raise typer.Exit(RUN_ERROR)
 
 
 def wide_console() -> Console:
@@ -194,4 +192,4 @@ def _run_cells(grid: Grid, cells: Sequence[Cell], options: RunOptions) -> None:
         say(f"interrupted: {len(cells) - len(outcomes)} cells left; run the same again to go on", "notice")
         raise typer.Exit(INTERRUPTED)
     if failed:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(RUN_ERROR)

@@ -56,10 +56,7 @@ def names_of(task: str) -> list[str]:
 
 
 def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a task from values by name: of its parameters, of phases, of settings.
-
-    Raises `ConfigurationError`, with the legal names.
-    """
+    """Return a task's arguments from values by name. Raises `ConfigurationError` with the legal names."""
     own, legal = inspect.signature(find_task(name)).parameters, names_of(name)
     find_system(given.get("preset") or "agent")
     if unknown := next((key for key in given if key not in legal), ""):

@@ -28,22 +28,21 @@ _UNUSED = {"events", "events_data", "messages", "attachments", "timelines", "out
 
 @dataclass(frozen=True)
 class Log:
-    """One log; `name` is the task with what makes another task of it, as `metaqa hops=2`.
+    """One log.
 
-    `swapped` are phases and settings given to the system, `about` is the metadata of the task, `cell` the
-    place in a grid ({} outside). `questions` has one a row, by id: answerable (None where nobody judged),
-    error, its class, guidelines, and each measure (NaN where it does not apply).
+    `questions` has one a row, by id: answerable (None where nobody judged), error, its class, guidelines, and
+    each measure (NaN where it does not apply).
     """
 
     path: str
     task: str
-    name: str
+    name: str  # the task with what makes another task of it, as `metaqa hops=2`
     system: str
     model: str
     arguments: Mapping[str, Any]
-    swapped: Mapping[str, Any]
-    about: Mapping[str, Any]
-    cell: Mapping[str, Any]
+    swapped: Mapping[str, Any]  # phases and settings given to the system
+    about: Mapping[str, Any]  # the metadata of the task
+    cell: Mapping[str, Any]  # the place in a grid, {} outside
     created: str
     status: str
     total: int
@@ -84,10 +83,7 @@ class Log:
 
 
 def read_logs(paths: Iterable[Path | str]) -> list[Log]:
-    """Return the logs at these places and below, the oldest first.
-
-    Raises `DataError` where nothing is, or a log is broken or another program's.
-    """
+    """Return logs at these places and below, oldest first. Raises `DataError` for none or a broken one."""
     files: set[Path] = set()
     for path in (Path(given).expanduser() for given in paths):
         if not path.exists():

@@ -235,10 +235,7 @@ class Guidelines:
 
 
 def load_guidelines(paths: Sequence[Path | str] = (), *, instead: bool = False) -> Guidelines:
-    """Read guidelines: the user's files, which come first, and the shipped ones, unless theirs are `instead`.
-
-    Raises `DataError`, which names file, line, key and how to fix it.
-    """
+    """Read the user's files, then the shipped guidelines, unless theirs are `instead`. Raises `DataError`."""
     guidelines = [guideline for path in paths for guideline in _read(read_yaml(Path(path)))]
     guidelines += [guideline for name in (() if instead else SHIPPED) for guideline in _shipped(name)]
     first: dict[str, Guideline] = {}

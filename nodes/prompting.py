@@ -80,10 +80,7 @@ class Prompt:
 
 
 def load_prompt(name: str | Path) -> Prompt:
-    """Return a shipped prompt by name, or one from a YAML file (read again when the file has changed).
-
-    Raises `DataError`, which names file, line and key, if the file is not valid.
-    """
+    """Return a shipped prompt by name, or one of a YAML file as it is. Raises `DataError` with the line."""
     if (_FOLDER / f"{name}.yaml").is_file():
         return _read(str(name))
     path = Path(name)

@@ -256,10 +256,7 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable) -> list[
 def grid_columns(
     ours: Sequence[Log], table: PublishedTable
 ) -> tuple[list[tuple[str, Measure, str]], list[tuple[str, str, Sequence[Log]]]]:
-    """Return the columns of a grid: name, measure, and what the published table calls that.
-
-    And those that we have logs of: name, main measure, and the logs.
-    """
+    """Return columns (name, measure, the published name of it), and those with logs (main measure, logs)."""
     columns, by_column = list[tuple[str, Measure, str]](), list[tuple[str, str, Sequence[Log]]]()
     given = (*(ours[0].cell.get("columns") or ()), *(log.cell["column"] for log in ours))
     for name in dict.fromkeys([*table.columns, *given]):

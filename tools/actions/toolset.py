@@ -213,16 +213,12 @@ def join_names(arguments: Iterable[str], due: int, names: Collection[str]) -> li
 
 @dataclass(frozen=True)
 class Toolset:
-    """The actions an agent may take.
-
-    `to_pyql` reads the program of a run's state, which gives SPARQL and proof; `spelled` turns a toolset's
-    own ways to write an action in a model's reply into `Action: name(...)`.
-    """
+    """The actions an agent may take."""
 
     name: str
     declared: tuple[Action, ...]
-    to_pyql: Callable[[str, Profile], PyQL] = PyQL.parse
-    spelled: Callable[[str], str] = str
+    to_pyql: Callable[[str, Profile], PyQL] = PyQL.parse  # the program of a run's state: SPARQL and proof
+    spelled: Callable[[str], str] = str  # turns its own ways to write an action into `Action: name(...)`
 
     @cached_property
     def actions(self) -> Mapping[str, Action]:

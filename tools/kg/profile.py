@@ -283,10 +283,7 @@ def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def load_profile(name_or_path: str | Path | Profile) -> Profile:
-    """A packaged profile by name, or one from a YAML file by its path; a profile itself is returned as it is.
-
-    Raises `ConfigurationError` with the legal names, or `DataError` with file, line and key.
-    """
+    """A packaged profile by name, or one from a YAML file. Raises `ConfigurationError` or `DataError`."""
     if isinstance(name_or_path, Profile):
         return name_or_path
     if isinstance(name_or_path, str) and name_or_path in profile_names():

@@ -76,13 +76,12 @@ def run_query(
 class QueryParts(NamedTuple):
     """What a query is made of: the triple patterns outside of negations, as facts to instantiate (none for a
     path), all IRIs and literals, and the names of its operations in the algebra, comparisons by their sign.
-    `factless`: no pattern asks the graph for anything.
     """
 
     patterns: list[Fact]
     terms: list[Term]
     operations: set[str]
-    factless: bool
+    factless: bool  # no pattern asks the graph for anything
 
 
 def parts_of(sparql: str) -> QueryParts:

@@ -128,10 +128,9 @@ class EmbeddedEncoder(Encoder):
 
 
 class LearnedEncoder(EmbeddedEncoder):
-    """The MiniLM encoder with the LoRA adapter of a folder merged into it. Raises `DataError` if damaged.
+    """The MiniLM encoder with the LoRA adapter of a folder merged into it. Raises `DataError` if damaged."""
 
-    `path_weight` is the weight of the similarity of question and path next to the score of single words.
-    """
+    path_weight: float  # of the similarity of question and path, next to the score of single words
 
     def __init__(self, folder: Path) -> None:
         from safetensors import safe_open
