@@ -253,3 +253,16 @@ def test_a_mediator_is_shown_by_what_it_holds() -> None:
     (cast,) = AssistantTools(graph).describe("Alien").relations
     (part,) = cast.values
     assert set(part.label.split("; ")) == {"actor: Sigourney Weaver", "role: Ripley"}
+
+
+def test_a_class_without_a_label_is_shown_by_the_words_of_its_id() -> None:
+    graph = rdflib.Graph().parse(
+        data="""@prefix : <http://example.org/id/> . @prefix o: <http://onto.org/> .
+        @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+        :1 rdfs:label "Alien" ; a o:SpaceFilm . :2 rdfs:label "Jaws" ; a o:SpaceFilm ."""
+    )
+    tools = AssistantTools(graph)
+    (kind,) = tools.describe("Alien").relations
+    (value,) = kind.values
+    assert value.label == "space film"
+    assert tools.describe(value.id).entity.label == "space film"
