@@ -3,43 +3,76 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
-from triplewise.tools.language.lexicon import section, word_list
+from triplewise.tools.language.lexicon import root, section, word_list
 from triplewise.tools.language.text import tokenise, tokens
 
+MOST = 3  # parts of a text that may be what it asks
 _SENTENCE = re.compile(r"(?:(?<=[^\W\d_]{4})|(?<=\d))\.\s+|[;!?]+\s+")
-_ASIDE = re.compile(r",? [-–—] |: |, (?:but|so|and) ")
+_CLAUSE = re.compile(r",? (?:but|so|and|[-–—]) |[:,] ")
 
 
 class Asked(NamedTuple):
-    """The part of a text that asks, and the words of what was left out that are not part of a frame."""
+    """A part of a text that may be what it asks, and what is left out then.
+
+    `context`: its words that are not of a frame; `is_personal`: whether it speaks of the speaker; `before`:
+    the clauses and sentences in front of the part, the nearest first.
+    """
 
     text: str
     context: frozenset[str] = frozenset()
+    is_personal: bool = False
+    before: tuple[str, ...] = ()
 
 
-def asked_part(text: str) -> Asked:
-    """Return what a text asks: of several sentences the one that does, without its frame.
+def asked_part(text: str) -> str:
+    """Return the likeliest of the parts that may be what a text asks."""
+    return asked_parts(text)[0].text
 
-    A claim becomes "Is ...", where a frame or another sentence asks whether it is so. A text is returned as
-    it stands where what asks says nothing of its own, or "it" of something in another sentence.
+
+def asked_parts(text: str) -> list[Asked]:
+    """Return the parts that may be what a text asks, those that leave out least first; else the text itself.
+
+    They are clauses without their frame, to the end of the sentence or to where the speaker comes in again
+    ("as I would like to ..."). A claim becomes "Is ...", where another sentence asks whether it is so.
     """
     sentences = list(_sentences(text))
     if len(sentences) > 1 and re.fullmatch(section("framing")["tags"], sentences[-1].lower()):
-        cores = [f"Is {_matched('claims', sentences[-2])}"]
-    else:
-        unframed = [(part, _without_frame(part)) for part in sentences]
-        cores = [core for part, core in unframed if core != part or asks(part)]
-    content = [word for core in cores for word in tokens(core) if word not in word_list("stop")]
-    if len(list(filter(None, cores))) != 1 or not content:
-        return Asked(text)
-    core = next(filter(None, cores))
-    framing = word_list("stop").union(*(section("framing")[name].split() for name in ("words", "asks")))
-    context = frozenset(word for part in sentences for word in tokens(part)) - framing - {*tokens(core)}
-    leans = not (word_list("pronouns") - {"that", "this"}).isdisjoint(tokens(core))
-    return Asked(text) if context and leans else Asked(core, context)
+        sentences[-2:] = [f"Is {_matched('claims', sentences[-2])}"]
+    frames = _roots("words") | _roots("asks")
+    found = dict[str, Asked]()
+    for i, sentence in enumerate(sentences):
+        for before, core in _clauses(sentence):
+            own, earlier = {*tokens(core)}, tuple(filter(None, (before, *sentences[:i][::-1])))
+            left = {word for part in sentences for word in tokens(part)} - word_list("stop") - own
+            context = frozenset(word for word in left if root(word) not in frames)
+            rest = " ".join(sentences).replace(core, " ")
+            if not own <= word_list("stop"):
+                found.setdefault(core, Asked(core, context, is_personal(rest), earlier))
+    ranked = sorted(found.values(), key=lambda part: len(part.context))
+    return ranked[:MOST] or [Asked(text)]
+
+
+def is_personal(text: str) -> bool:
+    """Whether a text speaks of the speaker."""
+    return re.search(rf"\b(?:{section('framing')['speaker']})\b(?!\.e\.)", text, re.IGNORECASE) is not None
+
+
+def _clauses(sentence: str) -> Iterator[tuple[str, str]]:
+    """The parts of a sentence that may ask, with what is before each."""
+    marks = [mark.span() for mark in _CLAUSE.finditer(sentence)]
+    for start in (0, *(end for _, end in marks)):
+        before = sentence[:start]
+        if asks(before) and word_list("asking").isdisjoint(tokens(sentence[start:])[:1]):
+            continue  # it goes on
+        for end in (len(sentence), *(a for a, _ in marks if a > start and is_personal(sentence[a:]))):
+            clause = sentence[start:end]
+            core = _without_frame(clause)
+            if core != clause or asks(clause):
+                yield before, core
 
 
 def _matched(name: str, sentence: str, at_end: bool = False) -> str:
@@ -57,19 +90,9 @@ def asks(sentence: str) -> bool:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """The sentences of a text without greetings and politeness, what a speaker says first apart."""
+    """The sentences of a text without greetings and politeness."""
     for part in filter(None, (part.strip(" ?.!,") for part in _SENTENCE.split(text.strip()))):
-        yield from _without_aside(_matched("greetings", _matched("endings", part, at_end=True)))
-
-
-def _without_aside(sentence: str) -> list[str]:
-    """What a speaker says first and the question behind it, apart: "I am new here, so which ..."."""
-    for mark in _ASIDE.finditer(sentence):
-        before, rest = sentence[: mark.start()], sentence[mark.end() :]
-        is_personal = mark[0] == ": " or not {*section("framing")["speaker"]}.isdisjoint(tokens(before))
-        if is_personal and not asks(before) and (asks(rest) or _without_frame(rest) != rest):
-            return [before, rest]
-    return [sentence]
+        yield _matched("greetings", _matched("endings", part, at_end=True))
 
 
 def _without_frame(sentence: str) -> str:
@@ -82,7 +105,7 @@ def _without_frame(sentence: str) -> str:
         if word in word_list("asking"):
             break
         end = start + _frame(words[start:]) if word in section("framing")["begin"] else 0
-        if end > start:
+        if end > start and (word != "it" or is_personal(sentence[: found[end - 1].end])):
             rest = sentence[found[end].start :] if end < len(found) else ""
             return f"Is {rest}" if rest and words[end - 1] in ("if", "whether") else rest
     return sentence
@@ -90,12 +113,17 @@ def _without_frame(sentence: str) -> str:
 
 def _frame(words: Sequence[str]) -> int:
     """How many words a frame has; 0 if none of them asks."""
-    framing, asks = section("framing"), {*section("framing")["asks"].split()}
-    every: Iterable[str] = asks.union(framing["words"].split())
-    end = next((i for i, word in enumerate(words) if word not in every), len(words))
-    behind = {*framing["behind"]}
+    roots, behind = [root(word) for word in words], {*section("framing")["behind"]}
+    every = _roots("words") | _roots("asks")
+    end = next((i for i, one in enumerate(roots) if one not in every), len(words))
     if not word_list("asking").isdisjoint(words[end : end + 1]):  # "my question is who"
         behind -= word_list("verbs")
     while end and words[end - 1] in behind:
         end -= 1
-    return end if asks.intersection(words[:end]) else 0
+    return 0 if _roots("asks").isdisjoint(roots[:end]) else end
+
+
+@cache
+def _roots(name: str) -> frozenset[str]:
+    """The roots of a list of words of frames: forms of a word are in it too."""
+    return frozenset(map(root, section("framing")[name].split()))

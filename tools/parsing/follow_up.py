@@ -57,18 +57,18 @@ def without_opening(message: str) -> tuple[str, float]:
     """Return a message without "and", "what about"; and how much it is a question of its own, 0 to 1."""
     text = _opened(message)
     words, is_opened = tokens(text), text != message.strip()
-    refers = _refers(words)
+    has_reference = refers(words)
     size = sum(word not in word_list("stop") for word in words)
     if asks(text):
-        own = 0.0 if not refers and size < 2 else 0.25 if is_opened else 1.0
+        own = 0.0 if not has_reference and size < 2 else 0.25 if is_opened else 1.0
     else:
-        own = float(size > 2 and not (refers or is_opened or words[0] in ONLY))
+        own = float(size > 2 and not (has_reference or is_opened or words[0] in ONLY))
     return text or message, own
 
 
 def leans(message: str) -> bool:
     """Return whether a message may lean on earlier ones: a part of a question, or one with a reference."""
-    return without_opening(message)[1] < 1 or _refers(tokens(message))
+    return without_opening(message)[1] < 1 or refers(tokens(message))
 
 
 def lacks(message: str) -> str | None:
@@ -86,7 +86,7 @@ def _opened(message: str) -> str:
     return text[opening.end() if opening else 0 :]
 
 
-def _refers(words: Sequence[str]) -> bool:
+def refers(words: Sequence[str]) -> bool:
     """Whether a word refers to something earlier; "that" of a relative clause is taken for one."""
     return any(_kind(words, i) not in ("", "the") for i in range(len(words)))
 

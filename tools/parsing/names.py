@@ -178,6 +178,7 @@ class _Names:
             **{"ent_" + how: 1}, **extra, ent_upper=start > 0 and question.tokens[start].capital,
             ent_inside=any(covers(other, span) and other != span for other in self._complete),
             ent_ambiguous=math.log(max(len(nodes), 1)), ent_common=common, ent_len=min(end - start, 5) - 1,
+            ent_digits=how == "part" and all(question.words[i].isdigit() for i in range(start, end)),
         )  # fmt: skip
         for node in sorted(nodes, key=lambda n: (-index.degree[n], n))[:SAME_NAME]:
             term, features = index.terms[node], shared + f(ent_degree=math.log1p(index.degree[node]) / 5)

@@ -30,7 +30,9 @@ LONGEST = 5  # Tokens of the longest span that is compared with relations and cl
 LEAST_LETTERS, SHORT = 5, 3  # letters of a misspelt word at least, and of one that is never strange
 QUESTION_WORDS = frozenset({"which", "what", "who", "whom", "where", "when"})
 LONG = 8  # letters of an English word in another spelling, at least, for each letter that differs
-HARD = frozenset(f"skip_{w}" for w in ("op", "name", "known", "content", "capital", "unknown", "part"))
+HARD = frozenset(
+    f"skip_{what}" for what in ("op", "name", "known", "content", "capital", "unknown", "part", "noun")
+)
 _BEGINS = re.compile(r"(^|\w{4,}[.?!]\s+)\W*$")  # what is in front of a sentence: no abbreviation
 _OF_PLACE = re.compile(r"(?=.{6}).*(ese|ish|an|ic)$")
 
@@ -202,9 +204,14 @@ class Question:
             ("skip_pronoun", i in self.pronouns), (None, is_empty), ("skip_op", is_operator),
             ("skip_name", i in self.named), ("skip_known", i in self.known), (None, is_kind or is_part),
             ("skip_unknown", i in self.unknown), ("skip_capital", i > 0 and self.tokens[i].capital),
-            ("skip_part", i in self.in_names),
+            ("skip_part", i in self.in_names), ("skip_noun", self._has_owner(i)),
         )  # fmt: skip
         return next((name for name, holds in costs if holds), "skip_content")
+
+    def _has_owner(self, i: int) -> bool:
+        """Whether a token is a noun of something: the mother of X, X's mother."""
+        between = self.text[self.tokens[i - 1].end : self.tokens[i].start] if i else ""
+        return self.words[i + 1 : i + 2] == ["of"] or between.startswith(("'", "’"))
 
     @property
     def unreadable(self) -> set[int]:

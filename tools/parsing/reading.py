@@ -7,7 +7,7 @@ the chart, weights and confidence.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -15,15 +15,16 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.language.framing import asked_part
+from triplewise.tools.language.framing import Asked, asked_parts
 from triplewise.tools.language.text import singular
 from triplewise.tools.linking.linker import candidate_nodes, link
 from triplewise.tools.parsing.chains import Seeds, chain_anchors
 from triplewise.tools.parsing.chart import Candidate, Parser
 from triplewise.tools.parsing.confidence import SUMS, calibration_for, trust_features
 from triplewise.tools.parsing.denotation import members
+from triplewise.tools.parsing.derivation import Features, f
 from triplewise.tools.parsing.follow_up import PROVENANCE, Turn, leans_on, write_tree
-from triplewise.tools.parsing.grounding import ground
+from triplewise.tools.parsing.grounding import context_turns, ground
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.learn import shares, weights_for
 from triplewise.tools.parsing.local import index_for
@@ -71,7 +72,7 @@ def derive(
     weights: Mapping[str, float] | None = None,
     turns: Sequence[Turn] = (),
 ) -> tuple[Question, list[Candidate]]:
-    """Return a grounded question over a KG, and all derivations of it that the beam leaves, best first.
+    """Return what a text asks, grounded over a KG, and all derivations that the beam leaves, best first.
 
     `linked`: mention -> id (None: to be found) of the entities that the caller names; None: all are found.
     The chains of similar `seeds` are derivations too. Without `weights`, those for the graph count.
@@ -88,16 +89,36 @@ def derive(
 
     texts = [question, *(turn.question for turn in turns if turn.question)]
     index = index_for(kg, encoder, " ".join(texts), named)
-    asked = asked_part(question)
-    forms = {form for word in asked.context for form in (word, singular(word))}  # of what it leaves out
-    is_known = bool(forms & Vocabulary.of(index).words) or any(f in index.named.by_word for f in forms)
-    if asked.text != question and not is_known:
-        question = asked.text
-        given = link(question, kg, linked, encoder) if linked else given
-    grounded = ground(question, index, given, turns)
     parser = Parser(weights_for(kg) if weights is None else weights)
     chains = partial(chain_anchors, kg=kg, encoder=encoder, seeds=seeds)
-    return grounded, parser.read(grounded, chains)
+    found = dict[Query, Candidate]()
+    for asked, aside in _asked(question, index):
+        own = link(asked.text, kg, linked, encoder) if linked else given
+        grounded = ground(asked.text, index, own, (*context_turns(asked, index), *turns))
+        for candidate in parser.read(grounded, chains):
+            score = candidate.score + parser.score(aside)
+            if candidate.query not in found or score > found[candidate.query].score:
+                found[candidate.query] = candidate._replace(
+                    score=score, features=candidate.features | dict(aside)
+                )
+    ranked = sorted(found.values(), key=lambda candidate: -candidate.score)
+    return ranked[0].question if ranked else grounded, ranked
+
+
+def _asked(question: str, index: GraphIndex) -> Iterator[tuple[Asked, Features]]:
+    """The parts of a text that may be what it asks, with features of what is left out; the whole text too
+    where all of them leave out what the graph knows."""
+    words, known = Vocabulary.of(index).words, list[bool]()
+    for part in asked_parts(question):
+        forms = {word: {word, singular(word)} for word in part.context}
+        of_graph = [w for w, own in forms.items() if own & words or own & index.named.by_word.keys()]
+        known.append(bool(of_graph))
+        yield part, f(
+            aside_words=math.log1p(len(part.context) - len(of_graph)), aside_known=len(of_graph),
+            aside_own=part.is_personal and bool(part.context),
+        )  # fmt: skip
+    if all(known):
+        yield Asked(question), []
 
 
 def read_question(
@@ -113,7 +134,7 @@ def read_question(
 
     One without values, whose fact the graph lacks, is a reading like others: `missing` names the fact.
     """
-    grounded, candidates = derive(question, kg, encoder, linked, seeds, turns=turns)
+    asked, candidates = derive(question, kg, encoder, linked, seeds, turns=turns)
     calibration = calibration_for(kg)
     ranked = shares([c.score for c in candidates], [c.answer for c in candidates])
     features = [c.features for c in candidates]
@@ -124,15 +145,16 @@ def read_question(
         if features[share.best].get("answer_named"):
             continue
         evidence = trust_features(features, ranked, place)
-        if (turn := leans_on(features[share.best], turns)) is not None:
+        earlier = [turn for turn, _ in candidates[share.best].question.earlier]
+        if (turn := leans_on(features[share.best], earlier)) is not None:
             evidence |= {name: evidence[name] + turn.evidence.get(name, 0.0) for name in SUMS}
         left = 1.0 - sum(reading.confidence for reading in readings)
         confidence = min(calibration.probability(evidence), max(left, 0.0))
         alike = (c for c in candidates if c.answer == candidates[share.best].answer)
-        written = (_written(grounded, candidate, kg, evidence, confidence) for candidate in alike)
+        written = (_written(candidate, kg, evidence, confidence) for candidate in alike)
         if (reading := next(filter(None, written), None)) is not None:
             readings.append(reading)
-    return _with_values(readings, kg) if grounded.index.is_part else tuple(readings)
+    return _with_values(readings, kg) if asked.index.is_part else tuple(readings)
 
 
 def _with_values(readings: Sequence[Reading], kg: KnowledgeGraph) -> tuple[Reading, ...]:
@@ -156,14 +178,10 @@ def _with_values(readings: Sequence[Reading], kg: KnowledgeGraph) -> tuple[Readi
 
 
 def _written(
-    question: Question,
-    candidate: Candidate,
-    kg: KnowledgeGraph,
-    evidence: Mapping[str, float],
-    confidence: float,
+    candidate: Candidate, kg: KnowledgeGraph, evidence: Mapping[str, float], confidence: float
 ) -> Reading | None:
     """Return a derivation as a reading; None where PyQL has no program for it."""
-    index, answer = question.index, candidate.answer
+    question, index, answer = candidate.question, candidate.question.index, candidate.answer
     if (program := program_of(candidate.query, index, kg)) is None:
         return None
     values: tuple[str, ...] = (str(answer).lower(),)

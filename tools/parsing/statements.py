@@ -13,8 +13,8 @@ from typing import Literal as OneOf
 from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import is_mutual
-from triplewise.tools.language.framing import asked_part, asks
-from triplewise.tools.language.lexicon import section, word_list
+from triplewise.tools.language.framing import asked_part, asks, is_personal
+from triplewise.tools.language.lexicon import word_list
 from triplewise.tools.language.text import tokens
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.chains import step_of, steps_at
@@ -43,8 +43,8 @@ def form_of(text: str) -> Form:
     words = tokens(text)
     if not text.rstrip(" \"'”").endswith((".", "!")) or len(words) <= 2:
         return "question"
-    asked = asked_part(text).text
-    is_framed = asked != text and words[0] in section("framing")["personal"]
+    asked = asked_part(text)
+    is_framed = asked != text and is_personal(text)
     return "question" if is_framed or asks(asked) or _LATE_ORDER.search(text.casefold()) else "claim"
 
 
@@ -61,7 +61,7 @@ def slot_of(text: str) -> tuple[str, str] | None:
 
 def decides(text: str) -> bool:
     """Whether a text is answered by true or false: a claim, or a question that begins with its verb."""
-    first = re.match(r"\W*([\w'’]++)(?! you\b)", asked_part(text).text.casefold())
+    first = re.match(r"\W*([\w'’]++)(?! you\b)", asked_part(text).casefold())
     is_verb = first is not None and first[1].replace("’", "'") in word_list("verbs")
     return is_verb or form_of(text) == "claim"
 

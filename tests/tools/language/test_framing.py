@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triplewise.tools.language.framing import asked_part
+from triplewise.tools.language.framing import asked_part, asked_parts
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from triplewise.tools.language.framing import asked_part
     ],
 )
 def test_a_frame_is_left_out(text: str, asked: str) -> None:
-    assert asked_part(text).text == asked
+    assert asked_part(text) == asked
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,28 @@ def test_a_frame_is_left_out(text: str, asked: str) -> None:
         "Which pupils need to know French?",
         "Do you know?",
         "St. Moritz is in which country?",
-        "My aunt loves Ulm; which river flows through it?",  # "it" is in the other sentence
-        "Which lakes are in Peru? Which are in Chile?",
         "Ulm is in Germany.",
         "Which of the people who can play the flute know Ida Brandt?",
         "",
     ],
 )
 def test_another_text_stays_as_it_is(text: str) -> None:
-    assert asked_part(text).text.rstrip("?") == text.rstrip("?")
+    assert asked_part(text).rstrip("?") == text.rstrip("?")
 
 
 def test_words_of_other_sentences_are_kept_apart_from_those_of_frames() -> None:
-    asked = asked_part("I never spend more than 20 euros. Could you tell me which hotels are left?")
+    (asked,) = asked_parts("I never spend more than 20 euros. Could you tell me which hotels are left?")
     assert asked.text == "which hotels are left"
     assert {"20", "euros"} <= asked.context
     assert "could" not in asked.context
+    assert asked.is_personal
+
+
+def test_parts_that_may_be_what_is_asked() -> None:
+    asked = asked_parts("Who is the mayor of Ulm, as I would like to thank him?")
+    assert [part.text for part in asked] == [
+        "Who is the mayor of Ulm, as I would like to thank him", "Who is the mayor of Ulm"
+    ]  # fmt: skip
+    (asked,) = asked_parts("My aunt loves Ulm; which river flows through it?")
+    assert (asked.text, asked.before) == ("which river flows through it", ("My aunt loves Ulm",))
+    assert len(asked_parts("Which lakes are in Peru? Which are in Chile?")) == 2
