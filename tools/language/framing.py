@@ -11,7 +11,10 @@ from triplewise.tools.language.lexicon import root, section, word_list
 from triplewise.tools.language.text import tokenise, tokens
 
 MOST = 3  # parts of a text that may be what it asks
-_SENTENCE = re.compile(r"(?:(?<=[^\W\d_]{4})|(?<=\d))\.\s+|[;!?]+\s+")
+_ABBREVIATED = r"(?<![A-Z][a-z])(?<![A-Z][a-z]{2})"  # St., Mrs.
+_SENTENCE = re.compile(
+    rf"(?:(?<=[^\W\d_]{{4}})|(?<=\d)|(?<=[a-z]{{2}}){_ABBREVIATED}(?=\.\s+[A-Z]))\.\s+|[;!?]+\s+"
+)
 _CLAUSE = re.compile(r",? (?:but|so|and|[-–—]) |[:,] ")
 
 

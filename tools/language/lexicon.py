@@ -110,22 +110,31 @@ def root(word: str) -> str:
 
 
 @cache
-def _meanings() -> tuple[Mapping[str, set[str]], Mapping[str, set[str]]]:
-    """Roots of listed words -> the roots of words of the same meaning, and of the contrary one."""
-    same, contrary = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
-    for sides in (*section("opposites")["pairs"], *([words, ""] for words in section("synonyms"))):
+def _meanings() -> tuple[Mapping[str, set[str]], Mapping[str, set[str]], Mapping[str, set[str]]]:
+    """Roots of listed words -> the roots of words of the same meaning, of the contrary, of the converse."""
+    same, contrary, converse = (defaultdict[str, set[str]](set) for _ in range(3))
+    listed = [(pair, contrary) for pair in section("opposites")["pairs"]]
+    listed += [((words, ""), contrary) for words in section("synonyms")]
+    listed += [(pair, converse) for pair in section("converses")]
+    for sides, others in listed:
         one, other = ({root(word) for word in side.split()} for side in sides)
         for own, theirs in (one, other), (other, one):
             for word in own:
-                same[word] |= own - {word}
-                contrary[word] |= theirs
-    return same, contrary
+                same[word] |= own - {word} if others is contrary else set()
+                others[word] |= theirs
+    return same, contrary, converse
 
 
 @lru_cache(maxsize=100_000)
 def synonyms(word: str) -> frozenset[str]:
     """The roots of listed words that mean the same as a word."""
     return frozenset(_meanings()[0].get(root(word), ()))
+
+
+@lru_cache(maxsize=100_000)
+def converses(word: str) -> frozenset[str]:
+    """The roots of listed words for the other side of the relation that a word names."""
+    return frozenset(_meanings()[2].get(root(word), ()))
 
 
 @lru_cache(maxsize=100_000)

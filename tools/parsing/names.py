@@ -199,9 +199,10 @@ class _Names:
 
     def _is_written(self, literal: Literal, span: Span) -> bool:
         """Whether a span is a literal with the same capitals, but for a plural s."""
-        *before, last = self._question.raw[slice(*span)]
-        forms = (last, singular(last)) if last.islower() else (last,)
-        return literal.value in (" ".join((*before, form)) for form in forms)
+        first, last = (self._question.tokens[i] for i in (span[0], span[1] - 1))
+        written = self._question.text[first.start : last.end]
+        singulars = {written[: last.start - first.start] + singular(last.text)} if last.text.islower() else ()
+        return literal.value in {written, *singulars}
 
     def _add_members(self, named: Derivation, node: int) -> None:
         """Add what stands in a relation to a node, its name used as a noun: a Honda, the strikers."""

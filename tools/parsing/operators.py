@@ -12,6 +12,7 @@ from triplewise.tools.parsing.query import Comparison
 from triplewise.tools.parsing.question import Question, Span
 
 NOT_FIRST = frozenset({"or", "and", "same"})  # They join what is before and behind them
+PLACES = frozenset({"over", "above", "under", "below"})  # where something is, unless a number follows
 DATE_FIT = 0.5  # how well any date goes with "newest", at least
 THAN = 4  # Words that may stand between "more" and "than"
 
@@ -28,7 +29,14 @@ def ground_operators(question: Question) -> None:
         for operator, behind in found:
             features, name = f(**{"op_" + operator.name: 1}), operator.name
             question.add(Derivation(Category.OPERATOR, start, behind, features, meaning=operator, kind=name))
-            question.operators.update(range(start, behind))
+            if not (question.words[start] in PLACES and behind == start + 1 and _is_word(question, behind)):
+                question.operators.update(range(start, behind))
+
+
+def _is_word(question: Question, i: int) -> bool:
+    """Whether a token is there and no number, nor the article of one ("over an hour")."""
+    words = question.words[i : i + 1]
+    return bool(words) and not (words[0][0].isdigit() or words[0] in {*section("numbers"), "a", "an"})
 
 
 def _listed(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:

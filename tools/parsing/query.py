@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias, dataclass_transform
 
 Step: TypeAlias = tuple[int, int]  # a relation of the index; 1: from subject to object, -1: backwards
@@ -29,12 +28,10 @@ class Tree:
         dataclass(frozen=True)(cls)
         cls.__hash__ = Tree.__hash__  # type: ignore[method-assign]  # instead of the one of the dataclass
 
-    @cached_property
-    def _hash(self) -> int:
-        return hash((type(self).__name__, *vars(self).values()))
-
     def __hash__(self) -> int:
-        return self._hash
+        if (known := self.__dict__.get("_hash")) is None:
+            known = self.__dict__["_hash"] = hash((type(self).__name__, *vars(self).values()))
+        return known
 
 
 class Nodes(Tree):

@@ -31,7 +31,8 @@ LEAST_LETTERS, SHORT = 5, 3  # letters of a misspelt word at least, and of one t
 QUESTION_WORDS = frozenset({"which", "what", "who", "whom", "where", "when"})
 LONG = 8  # letters of an English word in another spelling, at least, for each letter that differs
 HARD = frozenset(
-    f"skip_{what}" for what in ("op", "name", "known", "content", "capital", "unknown", "part", "noun")
+    f"skip_{what}"
+    for what in ("op", "name", "known", "content", "capital", "unknown", "part", "noun", "unit")
 )
 _BEGINS = re.compile(r"(^|\w{4,}[.?!]\s+)\W*$")  # what is in front of a sentence: no abbreviation
 _OF_PLACE = re.compile(r"(?=.{6}).*(ese|ish|an|ic)$")
@@ -191,12 +192,13 @@ class Question:
 
     def _skipped(self, i: int) -> str | None:
         """What leaving out a token costs, as a feature calls it: the first of these that holds."""
-        word, before, is_operator = self.words[i], self.words[i - 1] if i else "", i in self.operators
+        before, word, after = ("", *self.words, "")[i : i + 3]
+        is_operator = i in self.operators
         of_all = self.is_yes_no and word in ("all", "every", "only")
         another = word in QUESTION_WORDS and before == "and"  # who directed X and when was it released
         is_empty = word in word_list("stop") or (word in word_list("others") and not is_operator)
         # "which person", "which kind of" say nothing of their own.
-        is_kind = word in lexicon().kinds["who"] and before in ("which", "what")
+        is_kind = word in lexicon().kinds["who"] and (before in ("which", "what") or after in ("who", "that"))
         is_part = word in word_list("partitives") and self.words[i + 1 : i + 2] == ["of"]
         costs = (
             ("skip_op", of_all or another or (is_operator and word in ("not", "no"))),
@@ -205,6 +207,7 @@ class Question:
             ("skip_name", i in self.named), ("skip_known", i in self.known), (None, is_kind or is_part),
             ("skip_unknown", i in self.unknown), ("skip_capital", i > 0 and self.tokens[i].capital),
             ("skip_part", i in self.in_names), ("skip_noun", self._has_owner(i)),
+            ("skip_unit", word in lexicon().units),
         )  # fmt: skip
         return next((name for name, holds in costs if holds), "skip_content")
 
