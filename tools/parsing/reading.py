@@ -7,7 +7,7 @@ the chart, weights and confidence.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -17,7 +17,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.language.framing import Asked, asked_parts
 from triplewise.tools.language.text import singular
-from triplewise.tools.linking.linker import candidate_nodes, link
+from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes, link
 from triplewise.tools.parsing.chains import Seeds, chain_anchors
 from triplewise.tools.parsing.chart import Candidate, Parser
 from triplewise.tools.parsing.confidence import SUMS, calibration_for, trust_features
@@ -79,16 +79,8 @@ def derive(
     `turns`: the questions before it, newest first, that it may lean on.
     """
     given = link(question, kg, linked, encoder) if linked else None if linked is None else ()
-
-    def named() -> Iterable[IRI]:
-        ids = [*(entity.id for entity in given or ()), *(v for turn in turns for v in turn.values[:FEW])]
-        known = [iri for id_ in ids if (iri := kg.profile.expand(id_)) is not None]
-        if given is None:
-            known += (node for text in texts for node in candidate_nodes(text, kg, encoder))
-        return known
-
     texts = [question, *(turn.question for turn in turns if turn.question)]
-    index = index_for(kg, encoder, " ".join(texts), named)
+    index = index_for(kg, encoder, " ".join(texts), partial(_named, kg, encoder, given, texts, turns))
     parser = Parser(weights_for(kg) if weights is None else weights)
     chains = partial(chain_anchors, kg=kg, encoder=encoder, seeds=seeds)
     found = dict[Query, Candidate]()
@@ -103,6 +95,21 @@ def derive(
                 )
     ranked = sorted(found.values(), key=lambda candidate: -candidate.score)
     return ranked[0].question if ranked else grounded, ranked
+
+
+def _named(
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    given: Sequence[LinkedEntity] | None,
+    texts: Sequence[str],
+    turns: Sequence[Turn],
+) -> list[IRI]:
+    """What to look around in a large graph: the entities given, else those that texts name, and answers."""
+    ids = [*(entity.id for entity in given or ()), *(v for turn in turns for v in turn.values[:FEW])]
+    known = [iri for id_ in ids if (iri := kg.profile.expand(id_)) is not None]
+    if given is None:
+        known += (node for text in texts for node in candidate_nodes(text, kg, encoder))
+    return known
 
 
 def _asked(question: str, index: GraphIndex) -> Iterator[tuple[Asked, Features]]:

@@ -68,8 +68,8 @@ def test_words_of_other_sentences_are_kept_apart_from_those_of_frames() -> None:
 
 
 def test_parts_that_may_be_what_is_asked() -> None:
-    asked = asked_parts("Who is the mayor of Ulm, as I would like to thank him?")
-    assert [part.text for part in asked] == [
+    parts = asked_parts("Who is the mayor of Ulm, as I would like to thank him?")
+    assert [part.text for part in parts] == [
         "Who is the mayor of Ulm, as I would like to thank him", "Who is the mayor of Ulm"
     ]  # fmt: skip
     (asked,) = asked_parts("My aunt loves Ulm; which river flows through it?")

@@ -208,3 +208,14 @@ def test_no_question_breaks_grounding(index: GraphIndex, text: str) -> None:
     question = ground(text, index)
     assert len(question.skip) == question.n == len(question.hard) - 1
     assert all(0 <= a.start < a.end <= question.n for a in question.anchors)
+
+
+def test_a_preposition_of_place_compares_only_with_a_number(asked: Callable[[str], Question]) -> None:
+    assert not asked("cities over the Mississippi River").operators
+    assert asked("cities with over 5000 people").operators == {2}
+
+
+def test_a_unit_may_be_left_out_and_so_may_people_who(asked: Callable[[str], Question]) -> None:
+    question = asked("Mississippi River length km, by people who know its mother of pearl")
+    costs = dict(zip(question.words, question.skip, strict=True))
+    assert (costs["km"], costs["people"], costs["mother"]) == ("skip_unit", None, "skip_noun")

@@ -11,13 +11,14 @@ import pyoxigraph as ox
 import pytest
 
 from tests.support.oxigraph_server import OxigraphServer
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.engine import Deadline
 from triplewise.tools.kg.local import LocalKG
 from triplewise.tools.parsing import facts
 from triplewise.tools.parsing.confidence import shipped
-from triplewise.tools.parsing.reading import Reading, derive, read_question
+from triplewise.tools.parsing.reading import Reading, read_question
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import open_encoder
 
@@ -70,10 +71,42 @@ def test_a_frame_changes_nothing(demo: LocalKG) -> None:
     assert (framed.program, framed.uncovered) == (plain.program, ())
 
 
-def test_what_another_sentence_names_is_not_left_out(demo: LocalKG) -> None:
-    question = "I was born in Bolivia. Could you tell me which countries share a border?"
-    grounded, _ = derive(question, demo, open_encoder())
-    assert grounded.text == question
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ("Hi! My aunt knows Ida Brandt. Who reports to her? Thanks!", {"Jon Keita", "Lena Fox"}),
+        ("I'll be at the Oslo office - could you tell me which country it is in?", {"Norway"}),
+        ("It is for a talk and I would be grateful to know the role of Jon Keita.", {"clerk"}),
+        ("Is there anybody in sales - which employee is the oldest?", {"Mara Olsen"}),
+        ("Who works on Kestrel, as I would like to thank them?", {"Tom Wick", "Ida Brandt"}),
+    ],
+)
+def test_the_part_that_asks_is_found_with_what_it_refers_to(text: str, answers: set[str]) -> None:
+    kg = open_kg(Path(__file__).with_name("company.ttl"))
+    best = read(text, kg)[0]
+    labels = kg.labels([iri for value in best.values if (iri := kg.profile.expand(value)) is not None])
+    assert set(labels.values() or best.values) == answers
+
+
+def test_a_word_for_the_other_side_of_a_relation_turns_it(tmp_path: Path) -> None:
+    path = tmp_path / "staff.ttl"
+    path.write_text(
+        "@prefix : <http://x.example/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        ':Clerk rdfs:label "clerk" . :supervisor rdfs:label "supervisor" .\n'
+        ':a a :Clerk ; rdfs:label "Ada Quill" . :b a :Clerk ; rdfs:label "Ben Rook" ; :supervisor :a .\n'
+        ':c a :Clerk ; rdfs:label "Cy Dale" ; :supervisor :b .',
+        encoding="utf-8",
+    )
+    kg = open_kg(path)
+    for question, answer in (
+        ("Who reports to Ben Rook?", "c"),
+        ("Who does Ben Rook report to?", "a"),
+        ("Who is the supervisor of Ben Rook?", "a"),
+        ("Whose supervisor is Ben Rook?", "c"),
+    ):
+        assert read(question, kg)[0].values == (kg.profile.short(IRI(f"http://x.example/{answer}")),), (
+            question
+        )
 
 
 def test_yes_or_no_names_both_things(demo: LocalKG) -> None:
