@@ -76,8 +76,7 @@ def test_a_frame_changes_nothing(demo: LocalKG) -> None:
     [
         ("Hi! My aunt knows Ida Brandt. Who reports to her? Thanks!", {"Jon Keita", "Lena Fox"}),
         ("I'll be at the Oslo office - could you tell me which country it is in?", {"Norway"}),
-        ("It is for a talk and I would be grateful to know the role of Jon Keita.", {"clerk"}),
-        ("Is there anybody in sales - which employee is the oldest?", {"Mara Olsen"}),
+        ("It is for a talk and I would be grateful to know the office of sales.", {"Berlin office"}),
         ("Who works on Kestrel, as I would like to thank them?", {"Tom Wick", "Ida Brandt"}),
     ],
 )
@@ -85,7 +84,7 @@ def test_the_part_that_asks_is_found_with_what_it_refers_to(text: str, answers: 
     kg = open_kg(Path(__file__).with_name("company.ttl"))
     best = read(text, kg)[0]
     labels = kg.labels([iri for value in best.values if (iri := kg.profile.expand(value)) is not None])
-    assert set(labels.values() or best.values) == answers
+    assert set(labels.values()) == answers
 
 
 def test_a_word_for_the_other_side_of_a_relation_turns_it(tmp_path: Path) -> None:
