@@ -360,34 +360,34 @@ class _Names:
 def _groups(text: str, tokens: Sequence[Token], i: int = 0, depth: int = 0) -> tuple[Items, int]:
     """The items of a group from a token on, of that depth, and where it ends."""
     items, start, subject = list[Any](), i, ""
-
-    def text_until(end: int) -> list[Any]:
-        for mark in [t.text for t in tokens[start:end] if t.depth == depth and t.text in ",["]:
-            raise Refused(f"{mark} is refused over several sources: write each triple by itself.")
-        stop = tokens[end].start if end < len(tokens) else len(text)
-        return [subject + text[tokens[start].start : stop].strip()] if start < min(end, len(tokens)) else []
-
     while i < len(tokens) and tokens[i].text != "}":
         token, first, is_here = tokens[i], tokens[start].keyword, tokens[i].depth == depth
         if token.text == "{" and first == "VALUES":
             i = next((j for j in range(i, len(tokens)) if tokens[j].text == "}"), i)
-            items, start = items + text_until(i + 1), i + 1
+            items, start = items + _item(text, tokens[start : i + 1], depth, subject), i + 1
         elif token.text == "{":
             if depth > NESTED:
                 raise Refused(f"the query is too deep: over {NESTED} brackets")
-            before = text_until(i)
+            before = _item(text, tokens[start:i], depth, subject)
             if before and first not in (*_STARTS, *_HEADS):  # a triple without its dot
                 items, before = items + before, []
             sub, i = _groups(text, tokens, i + 1, depth + 1)
-            items, start, subject = [*items, (before[0] if before else "", sub)], i + 1, ""
+            items, start, subject = [*items, ("".join(before), sub)], i + 1, ""
         elif is_here and (token.text in ".;" or (token.text == ")" and first in ("FILTER", "BIND"))):
-            items += text_until(i + (token.text == ")"))
+            items += _item(text, tokens[start : i + (token.text == ")")], depth, subject)
             subject = (subject or f"{tokens[start].text} ") if token.text == ";" else ""
             start = i + 1
         elif is_here and token.keyword in _STARTS and i > start:
-            items, start, subject = items + text_until(i), i, ""
+            items, start, subject = items + _item(text, tokens[start:i], depth, subject), i, ""
         i += 1
-    return items + text_until(i), i
+    return items + _item(text, tokens[start:i], depth, subject), i
+
+
+def _item(text: str, tokens: Sequence[Token], depth: int, subject: str) -> list[str]:
+    """The item that tokens of a group make, behind a subject that it shares; [] for no tokens."""
+    for mark in [t.text for t in tokens if t.depth == depth and t.text in ",["]:
+        raise Refused(f"{mark} is refused over several sources: write each triple by itself.")
+    return [subject + text[tokens[0].start : tokens[-1].start + len(tokens[-1].text)]] if tokens else []
 
 
 def _text(items: Items) -> str:

@@ -143,6 +143,23 @@ class FactTexts:
             steps.append(f"{arrow}{self.relation(t)}: {self.value(end)}{self.further(t, end, before)}")
         return f" {{{'; '.join(steps)}}}" if steps else ""
 
+    def listed(self, values: Mapping[Term, str], most: int) -> str:
+        """Return values of a relation, each with what leads on from it; `most` as in `grouped_lines`.
+
+        First what leads on; a mediator by what it holds, other nameless nodes by their number.
+        """
+        shown = most or (MEDIATORS if any(values.values()) else VALUES)  # what leads on takes more words
+        nameless = [v for v in values if not values[v] and self.is_nameless(v)]
+        first = sorted((v for v in values if v not in nameless), key=lambda v: not values[v])[:shown]
+        named = ("" if values[v] and self.is_nameless(v) else self.value(v) for v in first)
+        items = [f"{name}{values[v]}".strip() for name, v in zip(named, first, strict=True)]
+        left = len(values) - len(first)
+        if len(first) < shown and nameless:
+            example = "" if first else f", e.g. {self.value(nameless[0])}"
+            items.append(f"{len(nameless)} without a name{example}")
+            left -= len(nameless)
+        return ", ".join([*items, *([f"... ({len(values)} in all)" if most else "..."] if left else [])])
+
 
 def grouped_lines(
     kg: KnowledgeGraph, facts: Sequence[NearbyFact], topics: Sequence[str], most: int = 0
@@ -161,23 +178,8 @@ def grouped_lines(
             continue
         arrow, far = ends[near]
         groups[near].setdefault(f"{arrow} {texts.relation(hop)}", {})[far] = texts.further(hop, far)
-
-    def listed(values: Mapping[Term, str]) -> str:
-        """First what leads on; a mediator by what it holds, other nameless nodes by their number."""
-        shown = most or (MEDIATORS if any(values.values()) else VALUES)  # what leads on takes more words
-        nameless = [v for v in values if not values[v] and texts.is_nameless(v)]
-        first = sorted((v for v in values if v not in nameless), key=lambda v: not values[v])[:shown]
-        named = ("" if values[v] and texts.is_nameless(v) else texts.value(v) for v in first)
-        items = [f"{name}{values[v]}".strip() for name, v in zip(named, first, strict=True)]
-        left = len(values) - len(first)
-        if len(first) < shown and nameless:
-            example = "" if first else f", e.g. {texts.value(nameless[0])}"
-            items.append(f"{len(nameless)} without a name{example}")
-            left -= len(nameless)
-        return ", ".join([*items, *([f"... ({len(values)} in all)" if most else "..."] if left else [])])
-
     held = ((topic, relations.items()) for topic, relations in groups.items() if relations)
-    return {topic: [f"{head}: {listed(values)}" for head, values in items] for topic, items in held}
+    return {topic: [f"{head}: {texts.listed(values, most)}" for head, values in of] for topic, of in held}
 
 
 def topics_of(kg: KnowledgeGraph, facts: Sequence[NearbyFact], first: Sequence[str]) -> list[str]:
@@ -220,13 +222,17 @@ def within(
         if totals.get(topic) == 0:
             shown.append(f"{head}: the graph has no facts about it.")
         elif topic in totals or (lines and topic in calls):
-            named = [line.partition(": ")[0] for line in groups[topic] if line not in lines]
-            is_all = topic in totals and left == len(named)
-            more = f"{left} more relation{'s' * (left > 1)}" if topic in totals else "more relations"
-            rest = ": ".join([f"... {more}", *filter(None, [calls.get(topic)])])
-            ended = [f"also {', '.join(named)}" if named else ""] if is_all else [rest]
-            shown += [f"{head}{', all its relations' if is_all else ''}:", *lines, *filter(None, ended)]
+            cut = [line.partition(": ")[0] for line in groups[topic] if line not in lines]
+            shown += _with_rest(head, lines, cut, left if topic in totals else None, calls.get(topic))
         else:
             others += left
             shown += [f"{head}:", *lines] if lines else []
     return [*shown, *([f"... and {others} more relations"] if others else [])]
+
+
+def _with_rest(head: str, lines: list[str], cut: list[str], left: int | None, call: str | None) -> list[str]:
+    """Lines under their head, then relations left: the `cut` ones by name if these are all, else how many."""
+    if left == len(cut):
+        return [f"{head}, all its relations:", *lines, *([f"also {', '.join(cut)}"] if cut else [])]
+    rest = "... more relations" if left is None else f"... {left} more relation{'s' * (left > 1)}"
+    return [f"{head}:", *lines, f"{rest}: {call}" if call else rest]
