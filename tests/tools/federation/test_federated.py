@@ -44,6 +44,7 @@ def test_bridges_are_stated_or_names_that_stand_alone_in_one_class(kg: Federated
     ("query", "expected"),
     [
         ("SELECT ?d { my:alien wdt:P57 ?d }", {"wd:Q56005"}),
+        ("SELECT ?d { my:alien wdt:P57 ?d # who made it\n }", {"wd:Q56005"}),
         ("SELECT ?f { ?f my:lentTo my:anna . ?f wdt:P57 wd:Q2001 }", {"wd:Q186341"}),
         ("SELECT ?p { ?f my:lentTo ?who . ?f wdt:P57 ?d . ?d wdt:P19 ?p }", {"wd:Q60"}),
         ("SELECT ?k { ?c shop:customer-country_id ?l . ?l wdt:P38 ?k FILTER(?k != wd:Q4916) }", {"wd:Q8146"}),
