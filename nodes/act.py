@@ -61,8 +61,7 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
         call, *rest = state.pending
         return {**carry_out(state, env, "", call), "pending": tuple(rest)}
     # Line 6: thought, action <- LLM(prompt)
-    values, native = prompt_values(state, env), context.calling == "tools"
-    toolset = toolset_of(state, env)
+    values, toolset, native = prompt_values(state, env), toolset_of(state, env), context.calling == "tools"
     messages = messages_for(state, env, values, native)
     if native:
         reply = env.ask(messages, schemas=[action.schema() for action in toolset.declared], parallel=most > 1)
@@ -78,13 +77,17 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
         # ODA's `answer` takes no values: a second model call, which shows the memory, gives them (table 7).
         calls = [Call(name, read_values(env.ask(env.prompt.render("answer", **values)).text))]
     pending = list(calls[1:])
-    # A reply that ends by setting the answer, or asks for yes or no and goes on, implies `execute`.
-    last, has_query = calls[-1].name, len(calls) > 1 or bool(state.program) or name == "take"
-    is_set = last in ANSWERS or (last.startswith("add_") and any(call.name == "ask" for call in calls))
-    if most > 1 and has_query and is_set and EXECUTE in toolset.by_name:
+    if most > 1 and EXECUTE in toolset.by_name and _implies_execute(calls, state.program):
         pending.append(Call(EXECUTE))
     # Line 7: KB_fb, Python_fb <- Execute(action)
     return {**carry_out(state, env, thought, calls[0]), "pending": tuple(pending)}
+
+
+def _implies_execute(calls: Sequence[Call], program: str) -> bool:
+    """Whether a reply ends by setting the answer of a query, or asks for yes or no and goes on."""
+    last, has_query = calls[-1].name, len(calls) > 1 or bool(program) or calls[0].name == "take"
+    is_set = last in ANSWERS or (last.startswith("add_") and any(call.name == "ask" for call in calls))
+    return has_query and is_set
 
 
 def messages_for(state: State, env: Environment, values: Mapping[str, Any], native: bool) -> list[Any]:

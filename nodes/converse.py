@@ -84,10 +84,11 @@ def read(state: Conversation, runtime: Runtime[Context]) -> Next:
     turns = turns_of(state.exchanges)
     lacking, is_offline = lacks(text), env.context.offline
     named = link(text, env.kg, encoder=env.encoder) if state.unclear or (lacking and not turns) else ()
-    if state.unclear and is_offline and named and leans(text):
-        return _ask(state.unclear, (Turn("", values=(named[0].id,)), *turns), env.usage)
-    if purpose == "question" and not is_offline and (turns or state.unclear) and leans(text):
-        purpose, text = rewrite(text, state, env)
+    if (turns or state.unclear) and leans(text):
+        if is_offline and state.unclear and named:
+            return _ask(state.unclear, (Turn("", values=(named[0].id,)), *turns), env.usage)
+        if not is_offline and purpose == "question":
+            purpose, text = rewrite(text, state, env)
     if explain := {"proof": proof_text, "query": query_text}.get(purpose):
         return _say(explain(state.exchanges[-1]))
     if not text or (lacking is not None and not turns and not named):

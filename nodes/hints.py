@@ -102,15 +102,20 @@ def reading_lines(kg: KnowledgeGraph, readings: Sequence[Reading]) -> list[str]:
     named |= zip(relations, relation_names(kg, map(short, relations)), strict=True)
     for reading, program in zip(readings, programs, strict=True):
         text = describe(program, lambda iri: named.get(iri) or short(iri), lambda literal: literal.value)
-        omitted = f"; leaves out: {', '.join(reading.uncovered)}" if reading.uncovered else ""
-        facts = PyQL(tuple(clause for clause in program.clauses if isinstance(clause, Fact)))
-        types = (clause for clause in program.clauses if isinstance(clause, Typed))
-        lost = (dropped(kg, facts, replace(facts, clauses=(*facts.clauses, t)), VALUES) for t in types)
-        omitted += "".join(f"; its type {text}" for text in lost if text)
         found = [named.get(values[v], v) if v in values else v for v in reading.values[:RULES]]
         found += ["..."] if len(reading.values) > RULES else []
-        lines.append(f"{text} ({reading.confidence:.0%} sure{omitted}): {', '.join(found) or 'nothing'}")
+        sure = f"{reading.confidence:.0%} sure{_omitted(kg, reading, program)}"
+        lines.append(f"{text} ({sure}): {', '.join(found) or 'nothing'}")
     return lines
+
+
+def _omitted(kg: KnowledgeGraph, reading: Reading, program: PyQL) -> str:
+    """Return what a reading leaves out: words of the question, and the values that its types drop."""
+    facts = PyQL(tuple(clause for clause in program.clauses if isinstance(clause, Fact)))
+    types = (clause for clause in program.clauses if isinstance(clause, Typed))
+    lost = (dropped(kg, facts, replace(facts, clauses=(*facts.clauses, t)), VALUES) for t in types)
+    words = f"; leaves out: {', '.join(reading.uncovered)}" if reading.uncovered else ""
+    return words + "".join(f"; its type {text}" for text in lost if text)
 
 
 def rule_lines(state: State, kg: KnowledgeGraph) -> list[str]:
@@ -177,10 +182,10 @@ def around_lines(state: State, env: Environment, before: Sequence[str]) -> list[
     """Return the relations around the task-relevant entities, as many as fit after the hints `before`."""
     kg, budget = env.kg, (HINTS // LATER if state.standing else HINTS) - sum(map(len, before))
     short, of_classes = kg.profile.short, _of_classes(state, kg)
-    classes = names(kg, [node for node, _ in of_classes.values()])
+    classes = names(kg, dict(of_classes.values()))
     all_seen = [NearbyFact(s.triple, s.through) for s in state.observation]
     groups = class_lines(kg, of_classes, FactTexts(kg, all_seen))
-    held = {short(node): len(class_card(kg, node).held) for node in classes if isinstance(node, IRI)}
+    held = {short(node): len(class_card(kg, node).held) for node in dict(of_classes.values())}
     totals = {node: count for node, count in held.items() if count}  # none where the graph took too long
     heads = {short(node): f"Members of {with_id(kg, node, name)} have" for node, name in classes.items()}
     facts = [fact for fact, s in zip(all_seen, state.observation, strict=True) if s not in of_classes]
@@ -189,8 +194,7 @@ def around_lines(state: State, env: Environment, before: Sequence[str]) -> list[
         with suppress(QueryFailedError):
             around = kg.relations(node) if (node := kg.profile.expand(topic)) is not None else None
             if around is not None and around.outcome is not Outcome.TRUNCATED:
-                totals[topic] = len(around.forward) + len(around.backward)
-    groups |= {topic: list[str]() for topic in topics if topic in totals}
+                totals[topic], groups[topic] = len(around.forward) + len(around.backward), []
     groups |= grouped_lines(kg, facts, topics)
     used = set(re.findall(r"[^\s(),]+", state.program))  # lines that the query uses come first
     kept = {t: sorted(ls, key=lambda s: s.split()[1].strip(":,") not in used) for t, ls in groups.items()}

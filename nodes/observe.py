@@ -7,7 +7,7 @@ import re
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.plan import UNLIKELY, readings_of
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import IRI, Term
@@ -45,23 +45,17 @@ def relations(state: State, runtime: Runtime[Context]) -> Update:
         return {}
     env = environment(runtime)
     kg, question, changed = env.kg, state.question, Update()
-    classes = dict[IRI, tuple[int, int]]()
-    likely = [] if env.context.offline else [r for r in readings_of(state, env) if r.confidence >= UNLIKELY]
+    classes, likely = dict[IRI, tuple[int, int]](), list[str]()
     if not env.context.offline:
-        used = {name for r in likely for name in re.findall(r"[^\s(),]+", r.program)}
-        classes = named_classes(kg, question, state.linked, env.encoder)
-        known = {entry.id for entry in (classes_of(kg) if not kg.is_remote else ())}
-        linked = ((kg.profile.expand(e.id), (e.start, e.end)) for e in state.linked if e.id in known)
-        classes |= {node: place for node, place in linked if node is not None}
-        if likely and GraphIndex.whole(kg, env.encoder) is None:  # among many, one has any word as its name
-            classes = {node: place for node, place in classes.items() if kg.profile.short(node) in used}
+        likely = [r.program for r in readings_of(state, env) if r.confidence >= UNLIKELY]
+        classes = _classes(state, env, likely)
         changed = _without_nouns(state, classes, kg)
         state = state.model_copy(update=changed)
     topics = _entities(kg, state)[:ENTITIES]
     facts = surroundings(kg, question, topics, env.encoder)
     by_class = {node: fitting(kg, question, node, env.encoder, OF_CLASS) for node in classes}
     shown = {f.triple.relation for f in facts} | {r for sides in by_class.values() for r, _ in sides}
-    programs = [PyQL.parse(reading.program, kg.profile) for reading in likely]
+    programs = [PyQL.parse(program, kg.profile) for program in likely]
     facts += leading_on(kg, programs, topics, classes, shown)
     triples = [ScoredTriple(fact.triple, 0.0, fact.through) for fact in facts]
     for node, chosen in by_class.items():
@@ -81,6 +75,18 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
 
 
 VARIANTS = {"auto": auto, "oda": oda, "relations": relations, "none": none}
+
+
+def _classes(state: State, env: Environment, likely: list[str]) -> dict[IRI, tuple[int, int]]:
+    """Return the classes that a question names or that are linked, and where; `likely`: query programs."""
+    kg, used = env.kg, set(re.findall(r"[^\s(),]+", " ".join(likely)))
+    classes = named_classes(kg, state.question, state.linked, env.encoder)
+    known = {entry.id for entry in (classes_of(kg) if not kg.is_remote else ())}
+    linked = ((kg.profile.expand(e.id), (e.start, e.end)) for e in state.linked if e.id in known)
+    classes |= {node: place for node, place in linked if node is not None}
+    if likely and GraphIndex.whole(kg, env.encoder) is None:  # among many, one has any word as its name
+        classes = {node: place for node, place in classes.items() if kg.profile.short(node) in used}
+    return classes
 
 
 def _without_nouns(state: State, classes: dict[IRI, tuple[int, int]], kg: KnowledgeGraph) -> Update:
