@@ -72,7 +72,7 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     """
     options = {**of.defaults, **given}
     for name, legal in {"linking": ("gold", "own"), **of.choices}.items():
-        if name in options and options[name] not in legal:
+        if options.get(name, legal[0]) not in legal:
             raise ConfigurationError.unknown(name, options[name], map(str, legal))
     settings = {"model": options["model"], **(options["settings"] or {})}
     if of.needs_model:
@@ -92,7 +92,7 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     files = list(asked)
     if kg.parts:
         used = catalog().graphs[of.graph.format(**options)]
-        files += chain(*(used.facts[part] for part in kg.parts), used.labels)
+        files += chain(*map(used.facts.__getitem__, kg.parts), used.labels)
     kept = ("parts", "triples", "checksum", "partial", "gold_derived") if kg.path else ()
     about = {
         "citation": of.citation,

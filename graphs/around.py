@@ -212,11 +212,11 @@ def facts_around(
 ) -> EntityFacts:
     """Return relations of an entity, nearest to the words `about` first. Raises as `find_entity`."""
     node, linked = find_entity(kg, entity)
-    counts, is_a = _relation_counts(kg, node), [IRI(p) for p in kg.profile.type_predicates]
+    counts, is_a = _relation_counts(kg, node), list(map(IRI, kg.profile.type_predicates))
     if linked.label == linked.id and any((kind, False) in counts for kind in is_a):
         linked = linked.model_copy(update={"label": _class_name(node)})
     sides = closest_relations(kg, about, list(counts), encoder, most) if about else list(counts)[:most]
-    facts = facts_by_relation(kg, node, sides, values) if sides else []
+    facts = facts_by_relation(kg, node, sides, values)
     # What an entity is called; a mediator, by what it holds.
     names: dict[Side, dict[str, list[str]]] = {side: {} for side in sides}
     labels = vocabulary.triple_labels(kg, [fact.triple for fact in facts], exact=False)

@@ -5,7 +5,7 @@ a relation, a foreign key a relation between rows. Our ids are shorter: `crm:fil
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -57,19 +57,14 @@ def _facts(database: RelationalDatabase, base: str) -> Iterator[ox.Quad]:
     primary = {t.name: t.primary or tuple(c.name for c in t.columns) for t in schema.tables}
     label, is_a = ox.NamedNode(RDFS + "label"), ox.NamedNode(RDF + "type")
     for name, own in primary.items():
-        result = database.select(database.query_of(name))
-        if not result.outcome.ok:
-            raise KGUnavailableError(f"table {name} cannot be read as a graph: {result.message}")
-        if result.outcome is Outcome.TRUNCATED:
-            fix = "ask the database alone (--db without --kg), or make a smaller one of what is needed"
-            raise ConfigurationError(f"table {name} has over {ROWS:,} rows, too many with graphs: {fix}")
+        result = _rows_of(database, name)
         keys = [key for key in schema.keys if key.source == name]
         targets = {c: key.target for key in keys for c, their in key.pairs if primary[key.target] == (their,)}
         yield ox.Quad(iri(name), label, ox.Literal(split_words(name)))
         for column in result.columns:
             words = re.sub(r" ?\bid$", "", split_words(column)) if column in targets else split_words(column)
             yield ox.Quad(iri(name, column), label, ox.Literal(words or split_words(targets[column])))
-        naming_column = _naming_column([c for c in result.columns if c not in targets], result)
+        naming_column = _naming_column(result, targets)
         for row in result.rows:
             cells = dict(zip(result.columns, row, strict=True))
             node = iri(name, *map(cells.get, own))
@@ -82,8 +77,20 @@ def _facts(database: RelationalDatabase, base: str) -> Iterator[ox.Quad]:
                     yield ox.Quad(node, iri(name, column), end)
 
 
-def _naming_column(columns: Sequence[str], table: Rows) -> str:
-    """The first column whose cells are names that tell rows apart; "" where a column is called like one."""
+def _rows_of(database: RelationalDatabase, table: str) -> Rows:
+    """All rows of a table. Raises `KGUnavailableError`, and `ConfigurationError` where they are too many."""
+    result = database.select(database.query_of(table))
+    if not result.outcome.ok:
+        raise KGUnavailableError(f"table {table} cannot be read as a graph: {result.message}")
+    if result.outcome is Outcome.TRUNCATED:
+        fix = "ask the database alone (--db without --kg), or make a smaller one of what is needed"
+        raise ConfigurationError(f"table {table} has over {ROWS:,} rows, too many with graphs: {fix}")
+    return result
+
+
+def _naming_column(table: Rows, keys: Container[str]) -> str:
+    """The first column, no key, whose cells are names that tell rows apart; "" where one is called so."""
+    columns = [c for c in table.columns if c not in keys]
     for column in () if any(is_called_name(split_words(c)) for c in columns) else columns:
         place = table.columns.index(column)
         texts = [str(row[place]) for row in table.rows if row[place] is not None]

@@ -50,11 +50,11 @@ def _find_full_text(kg: KnowledgeGraph) -> list[str] | None:
     sample = "{{ SELECT ?by ?label WHERE {{ VALUES ?by {{ {} }} ?node ?by ?label }} LIMIT 20 }}"
     samples = " UNION ".join(sample.format(predicate.n3()) for predicate in named)
     result = kg.query(f"SELECT ?by ?label WHERE {{ {samples} }}")
-    present = tuple(p.value for p in named if any(by == p for by, _ in result.rows))
+    present = tuple(p.value for p in named if p in result.column("by"))
     labels = [label.value for _, label in result.rows if isinstance(label, Literal)]
     if not (labels and present):
         return None
-    known = max(labels, key=lambda label: (label.isascii(), len(max(WORD.findall(label) or [""], key=len))))
+    known = max(labels, key=lambda label: (label.isascii(), max(map(len, WORD.findall(label)), default=0)))
 
     def understood(way: FullText) -> FullText | None:
         if way.at and not re.search(way.at, kg.name):

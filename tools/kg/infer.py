@@ -48,7 +48,7 @@ def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str]
         if isinstance(source, KnowledgeGraph):
             return list(source.query(sparql).rows)
         solutions: Any = source.query(sparql, use_default_graph_as_union=True)
-        return [tuple(from_ox(value) for value in row) for row in solutions]
+        return [tuple(map(from_ox, row)) for row in solutions]
 
     facts = select("SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p ORDER BY DESC(?n) LIMIT 5000")
     counts = {p.value: int(_number(n)) for p, n in facts if isinstance(p, IRI)}
@@ -57,8 +57,8 @@ def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str]
     labels, aliases = _label_predicates(select, counts)
     language = _language(fact for predicate in labels for fact in _texts_of(select, predicate)[0])
     if (base := known_shape(counts, nodes)) is not None:
-        own = tuple(p for p in base.label_predicates if p in counts)
-        return base if own or not labels else replace(base, label_predicates=labels, language=language)
+        is_named = not labels or not counts.keys().isdisjoint(base.label_predicates)
+        return base if is_named else replace(base, label_predicates=labels, language=language)
     entity_spaces, relation_spaces, all_prefixes = _namespaces(select, nodes, counts, prefixes or {})
     types = _known("types", counts) or (RDF + "type",)
     mediators = bool(labels) and _unlabelled_are_mediators(select, labels, types[0])

@@ -40,7 +40,7 @@ def surroundings(kg: KnowledgeGraph, question: str, nodes: list[Term], encoder: 
         around = kg.relations(node)
         sides = [*((r, True) for r in around.forward), *((r, False) for r in around.backward)]
         chosen = closest_relations(kg, question, sides, encoder, RELATIONS)
-        facts += facts_by_relation(kg, node, chosen, VALUES + 1) if chosen else []
+        facts += facts_by_relation(kg, node, chosen, VALUES + 1)
     return facts
 
 
@@ -69,7 +69,7 @@ def closest_relations(
 
 def facts_by_relation(kg: KnowledgeGraph, node: Term, sides: Sequence[Way], most: int) -> list[NearbyFact]:
     """Return up to `most` facts of each relation (and direction) of a node, and what mediators hold."""
-    hops = hops_along(kg, [(node, *side) for side in sides], most)
+    hops = hops_along(kg, [(node, *side) for side in sides], most) if sides else []
     nodes = [hop.far for hop in hops if isinstance(hop.far, IRI)]
     labels, held = kg.labels(nodes), dict[Term, list[Triple]]()
     if mediators := [n for n in dict.fromkeys(nodes) if kg.profile.is_mediator(n, labels.get(n))]:
@@ -144,10 +144,7 @@ class FactTexts:
         return f" {{{'; '.join(steps)}}}" if steps else ""
 
     def listed(self, values: Mapping[Term, str], most: int) -> str:
-        """Return values of a relation, each with what leads on from it; `most` as in `grouped_lines`.
-
-        First what leads on; a mediator by what it holds, other nameless nodes by their number.
-        """
+        """Return values, first what leads on; a mediator by what it holds, other nameless nodes by number."""
         shown = most or (MEDIATORS if any(values.values()) else VALUES)  # what leads on takes more words
         nameless = [v for v in values if not values[v] and self.is_nameless(v)]
         first = sorted((v for v in values if v not in nameless), key=lambda v: not values[v])[:shown]

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from triplewise.tools.core.errors import ActionError, ConfigurationError
@@ -260,7 +260,7 @@ def _keys(declared: Mapping[str, Declared], shown: Mapping[str, str]) -> Iterato
         place = list(table.columns).index
         keys = [Join(name, to, tuple(zip(own, theirs, strict=False))) for own, to, theirs in table.keys]
         keys.sort(key=lambda key: [place(own) for own, _ in key.pairs])
-        referring = {own for key in keys for own, _ in key.pairs}
+        referring = dict(chain.from_iterable(key.pairs for key in keys))
         for column in (c for c in table.columns if c not in referring and table.primary != (c,)):
             others = (other for other in implied.get(column.lower(), ()) if other != name)
             keys += [Join(name, o, ((column, declared[o].primary[0]),)) for o in islice(others, 1)]
