@@ -23,6 +23,7 @@ from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError, did_you_mean
 from triplewise.tools.core.files import YamlDocument, packaged
+from triplewise.tools.language.framing import asked_part
 from triplewise.tools.language.lexicon import lexicon, root, section, word_list
 from triplewise.tools.language.text import split_name, tokens
 
@@ -153,8 +154,10 @@ def _find(form: object, ids: Iterable[str]) -> str | None:
 def asking_words(
     question: str, labels: Iterable[str] = (), spans: Sequence[tuple[int, int]] = ()
 ) -> list[str]:
-    """The words of a question in lower case, without the `labels` of entities and `spans` of mentions."""
-    text = question.casefold()
+    """The words of the part that asks, in lower case, without the `labels` of entities and the `spans`."""
+    text, part = question.casefold(), asked_part(question).casefold()
+    if (at := text.find(part)) >= 0:
+        text = (" " * at + part).ljust(len(text))
     folded = [label.casefold() for label in labels if label]
     places = {*spans, *((at, at + len(label)) for label in folded if (at := text.find(label)) >= 0)}
     for start, end in places:

@@ -15,7 +15,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.language.framing import Asked, asked_parts
+from triplewise.tools.language.framing import asked_parts
 from triplewise.tools.language.text import singular
 from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes, link
 from triplewise.tools.parsing.chains import Seeds, chain_anchors
@@ -84,9 +84,9 @@ def derive(
     parser = Parser(weights_for(kg) if weights is None else weights)
     chains = partial(chain_anchors, kg=kg, encoder=encoder, seeds=seeds)
     found = dict[Query, Candidate]()
-    for asked, aside in _asked(question, index):
-        own = link(asked.text, kg, linked, encoder) if linked else given
-        grounded = ground(asked.text, index, own, (*context_turns(asked, index), *turns))
+    for text, before, aside in _asked(question, index):
+        own = link(text, kg, linked, encoder) if linked else given
+        grounded = ground(text, index, own, (*before, *turns))
         for candidate in parser.read(grounded, chains):
             score = candidate.score + parser.score(aside)
             if candidate.query not in found or score > found[candidate.query].score:
@@ -112,20 +112,21 @@ def _named(
     return known
 
 
-def _asked(question: str, index: GraphIndex) -> Iterator[tuple[Asked, Features]]:
-    """The parts of a text that may be what it asks, with features of what is left out; the whole text too
-    where all of them leave out what the graph knows."""
-    words, known = Vocabulary.of(index).words, list[bool]()
+def _asked(question: str, index: GraphIndex) -> Iterator[tuple[str, list[Turn], Features]]:
+    """The parts of a text that may be what it asks, with what they may refer to, and features of what is left
+    out; the whole text too where all of them leave out what the graph knows."""
+    vocabulary, names, known = Vocabulary.of(index).words, index.named.by_word, list[bool]()
     for part in asked_parts(question):
-        forms = {word: {word, singular(word)} for word in part.context}
-        of_graph = [w for w, own in forms.items() if own & words or own & index.named.by_word.keys()]
-        known.append(bool(of_graph))
-        yield part, f(
-            aside_words=math.log1p(len(part.context) - len(of_graph)), aside_known=len(of_graph),
+        before, named = context_turns(part, index)
+        forms = [{word, singular(word)} for word in part.context - named]
+        of_graph = sum(bool(own & vocabulary or own & names.keys()) for own in forms)
+        known.append(of_graph > 0)
+        yield part.text, before, f(
+            aside_words=math.log1p(len(forms) - of_graph), aside_known=of_graph,
             aside_own=part.is_personal and bool(part.context),
         )  # fmt: skip
     if all(known):
-        yield Asked(question), []
+        yield question, [], []
 
 
 def read_question(

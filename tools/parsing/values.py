@@ -9,7 +9,7 @@ from functools import cache
 
 from triplewise.tools.core.terms import Literal
 from triplewise.tools.language.lexicon import lexicon, section
-from triplewise.tools.parsing.derivation import Category, Derivation, f
+from triplewise.tools.parsing.derivation import Category, Derivation, Modifier, Operator, f
 from triplewise.tools.parsing.query import Nodes, Number
 from triplewise.tools.parsing.question import Question
 from triplewise.tools.parsing.relations import YEARS
@@ -38,7 +38,22 @@ def ground_values(question: Question) -> None:
             query = Nodes(nodes) if nodes else given
             for stop in (end, end + units) if units else (end,):
                 question.add(Derivation(Category.SET, i, stop, features, query, meaning=given, kind="value"))
+            if upper := _up_to(question, end + units):
+                last, stop = upper
+                modifier = Modifier(Operator("comparison", comparison="ge"), value=given, upper=last)
+                interval = f(number=2, cmp_interval=1)
+                question.add(Derivation(Category.COMPARISON, i, stop, interval, meaning=modifier))
         i = end
+
+
+def _up_to(question: Question, end: int) -> tuple[Number, int] | None:
+    """The number up to which an interval goes on behind a token ("30 | to 60", "10-20"), and its end."""
+    if end >= question.n:
+        return None
+    written = question.text[question.tokens[end - 1].end : question.tokens[end].start].strip()
+    is_to = question.words[end] == "to"
+    found = _number(question.words[end + is_to :]) if end + is_to < question.n else None
+    return (found[0], end + is_to + found[1]) if found and (is_to or written in ("-", "–")) else None
 
 
 def _number(words: Sequence[str]) -> tuple[Number, int] | None:
