@@ -111,3 +111,9 @@ def test_a_comparison_without_a_value_gets_the_numbers_of_the_question() -> None
     )
     text = environment().from_string('{% include "completed" %}').render(values)
     assert text.strip().split("example: ")[1] == "add_filter(?n, =, 3), add_filter(?n, =, 4)."
+
+
+def test_words_of_another_sentence_ask_for_nothing() -> None:
+    question = "We thank our biggest spenders. Which members have made more than 3 bookings, please?"
+    assert extreme_of(asking_words(question)) == ""
+    assert "3" in asking_words(question)

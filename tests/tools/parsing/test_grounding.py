@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.parsing.derivation import Derivation, Operator
+from triplewise.tools.parsing.derivation import Category, Derivation, Operator
 from triplewise.tools.parsing.grounding import ground
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.local import index_for
@@ -219,3 +219,11 @@ def test_a_unit_may_be_left_out_and_so_may_people_who(asked: Callable[[str], Que
     question = asked("Mississippi River length km, by people who know its mother of pearl")
     costs = dict(zip(question.words, question.skip, strict=True))
     assert (costs["km"], costs["people"], costs["mother"]) == ("skip_unit", None, "skip_noun")
+
+
+@pytest.mark.parametrize(
+    "text", ["rivers 30 to 60 km", "rivers with a length of 30-60 km", "rivers, 30 – 60"]
+)
+def test_an_interval_needs_no_between(asked: Callable[[str], Question], text: str) -> None:
+    (interval,) = [a for a in asked(text).anchors if a.category is Category.COMPARISON]
+    assert (interval.meaning.value.value, interval.meaning.upper.value) == (30, 60)

@@ -108,6 +108,22 @@ def test_a_word_for_the_other_side_of_a_relation_turns_it(tmp_path: Path) -> Non
         )
 
 
+def test_none_of_what_is_counted_is_zero_and_values_of_text_are_counted_by(tmp_path: Path) -> None:
+    path = tmp_path / "stations.ttl"
+    path.write_text(
+        "@prefix : <http://x.example/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        ':Station rdfs:label "station" . :points rdfs:label "charging points" . :town rdfs:label "town" .\n'
+        ':a a :Station ; rdfs:label "Old Mill" ; :points 0 ; :town "Ulm" .\n'
+        ':b a :Station ; rdfs:label "New Mill" ; :points 4 ; :town "Ulm" .\n'
+        ':c a :Station ; rdfs:label "Tannery" ; :points 2 ; :town "Jena" .',
+        encoding="utf-8",
+    )
+    kg = open_kg(path)
+    best = read("Which stations have no charging points?", kg)[0]
+    assert best.values == (kg.profile.short(IRI("http://x.example/a")),)
+    assert any(r.values == ("Ulm",) for r in read("Which town has the most stations?", kg))
+
+
 def test_yes_or_no_names_both_things(demo: LocalKG) -> None:
     best = read("Is Berlin the capital of Germany?", demo)[0]
     assert best.values == ("true",)
