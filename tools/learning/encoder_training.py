@@ -33,9 +33,9 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.rdf import Progress
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.trajectory import Trajectory
-from triplewise.tools.parsing.similarity import walked_text
 from triplewise.tools.planning.seeds import masked
 from triplewise.tools.retrieval import encoder as encoders
+from triplewise.tools.retrieval.similarity import walked_text
 
 HELD_OUT = 0.15  # Share of the examples that choose the best epoch
 LEAST_EXAMPLES = 4

@@ -21,6 +21,7 @@ from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts
 from triplewise.tools.language.lexicon import grammar_of
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import fuse
+from triplewise.tools.retrieval.similarity import thresholds_of
 
 MatchKind = OneOf["entity", "class", "relation"]
 KINDS: tuple[MatchKind, ...] = ("entity", "class", "relation")
@@ -155,14 +156,16 @@ def _vocabulary(
     entries = classes_of(kg) if kind == "class" else relations_of(kg)
     if not entries:
         return []
-    norm = normalise(text)
-    alike = np.array([max(similarity(norm, normalise(n)) for n in e.names) for e in entries])
+    written, forms_of = text.rpartition(":")[2].casefold(), {normalise(text), normalise(split_words(text))}
+    alike = np.array([max(similarity(t, normalise(n)) for n in e.names for t in forms_of) for e in entries])
+    alike[[e.id.rpartition(":")[2].casefold() == written for e in entries]] = 1.0
     shown = alike >= LEAST_ALIKE
     scores = words = np.where(shown, alike, 0.0)
     if encoder is not None:
         texts = [f"{e.names[0]}: {e.description}" if e.description else e.names[0] for e in entries]
         cosines = vectors_of(kg, encoder).vectors(texts, encoder) @ encoder.encode([text])[0]
-        shown |= cosines >= cosines.mean() + OUTLYING * cosines.std()
+        stands_out = cosines.mean() + OUTLYING * cosines.std()
+        shown |= cosines >= min(stands_out, thresholds_of(encoder).same)
         scores = fuse([words, cosines])
     order = [i for i in np.argsort(-scores, kind="stable") if fill or shown[i]]
     # Forms of one relation (Wikidata's p:, ps:, pq:) are one match: the one with the shortest id.

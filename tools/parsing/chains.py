@@ -30,8 +30,8 @@ from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import And, Image, Minus, Nodes, Path, Set, Step
 from triplewise.tools.parsing.question import Question
 from triplewise.tools.parsing.relations import Edges
-from triplewise.tools.parsing.similarity import thresholds_of, walked_text
 from triplewise.tools.retrieval.encoder import Encoder, LearnedEncoder, vectors_of
+from triplewise.tools.retrieval.similarity import thresholds_of, walked_text
 
 Matrix: TypeAlias = NDArray[np.float32]
 Seeds: TypeAlias = Callable[[str, Sequence[LinkedEntity]], Sequence[Rule]]

@@ -23,8 +23,8 @@ from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.query import Image, Nodes, Step
 from triplewise.tools.parsing.reading import Reading, program_of
 from triplewise.tools.parsing.relations import NOTE
-from triplewise.tools.parsing.similarity import NEARLY, similarities, thresholds_of
 from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.similarity import NEARLY, similarities, thresholds_of
 
 Form = OneOf["question", "claim", "slot"]
 

@@ -11,9 +11,9 @@ from triplewise.tools.core.terms import Term, Variable
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Relations, Result
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.parsing.program import slug
-from triplewise.tools.parsing.similarity import end_type
 from triplewise.tools.pyql.program import PyQL, fresh
 from triplewise.tools.pyql.text import Reader, write_iri
+from triplewise.tools.retrieval.similarity import end_type
 
 
 def node_form(kg: KnowledgeGraph, short: str, relation: bool = False) -> str:

@@ -17,11 +17,11 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.language.lexicon import root, word_list
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
-from triplewise.tools.parsing.similarity import NEARLY, similarities, thresholds_of
 from triplewise.tools.planning import paths
 from triplewise.tools.planning.mining import GAP, LEAST_F1, Miner, Plan, PlanSettings, share_places
 from triplewise.tools.planning.seeds import SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.similarity import NEARLY, similarities, thresholds_of
 
 DEMONSTRATED = 3  # Paths shown of one seed question, best first
 PARTIAL = 6  # Ways to walk one proposal that are tried at once

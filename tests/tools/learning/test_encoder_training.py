@@ -25,7 +25,6 @@ from triplewise.tools.linking.linker import link
 from triplewise.tools.parsing.chains import Chain, ChainGrower
 from triplewise.tools.parsing.grounding import ground
 from triplewise.tools.parsing.local import index_for
-from triplewise.tools.parsing.similarity import words_encoder
 from triplewise.tools.retrieval.encoder import (
     ADAPTER,
     EMBEDDED,
@@ -34,6 +33,7 @@ from triplewise.tools.retrieval.encoder import (
     open_encoder,
     vectors_of,
 )
+from triplewise.tools.retrieval.similarity import words_encoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RELATIONS = ("alpha", "beta", "gamma", "delta")

@@ -43,6 +43,15 @@ def test_what_is_meant_comes_first_or_second(
     assert (id, kind) in [(m.id, m.kind) for m in search_kg(demo, text, [kind], encoder)[:2]]
 
 
+@pytest.mark.parametrize(
+    ("text", "id"), [("movie", "Q11424"), ("bornIn", "P19"), ("P57", "P57"), ("wdt:P57", "P57")]
+)
+def test_other_words_and_ids_as_written_are_found_among_all_kinds(
+    demo: KnowledgeGraph, encoder: Encoder, text: str, id: str
+) -> None:
+    assert id in [m.id for m in search_kg(demo, text, encoder=encoder)]
+
+
 def test_a_match_says_what_it_is(demo: KnowledgeGraph) -> None:
     goethe = search_kg(demo, "Goethe", ["entity"])[0]
     assert goethe.types == ("human",)

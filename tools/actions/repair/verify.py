@@ -22,10 +22,10 @@ from triplewise.tools.core.terms import whole_number
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, Layer, Meter, Outcome, Result
 from triplewise.tools.kg.vocabulary import relation_names, relation_texts
-from triplewise.tools.parsing.similarity import thresholds_of
 from triplewise.tools.pyql.program import PyQL, fresh
 from triplewise.tools.pyql.text import Reader, apply, read_term, read_variable, write_iri
 from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.similarity import thresholds_of
 
 SURE, GAP = 0.5, 0.35
 """Prior of a turned fact: one that finds something is nearly always right. Behind a fix of such a prior that
