@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 from typing import NamedTuple
 
 from triplewise.tools.language.lexicon import root, section, word_list
 from triplewise.tools.language.text import tokenise, tokens
 
-MOST = 3  # parts of a text that may be what it asks
+MOST, MARKS = 3, 6  # parts of a text that may be what it asks; commas and the like of a sentence that part it
+LONGEST = 1_000  # characters of a text that is cut up
 _ABBREVIATED = r"(?<![A-Z][a-z])(?<![A-Z][a-z]{2})"  # St., Mrs.
 _SENTENCE = re.compile(
     rf"(?:(?<=[^\W\d_]{{4}})|(?<=\d)|(?<=[a-z]{{2}}){_ABBREVIATED}(?=\.\s+[A-Z]))\.\s+|[;!?]+\s+"
@@ -42,7 +44,7 @@ def asked_parts(text: str) -> list[Asked]:
     They are clauses without their frame, to the end of the sentence or to where the speaker comes in again
     ("as I would like to ..."). A claim becomes "Is ...", where another sentence asks whether it is so.
     """
-    sentences = list(_sentences(text))
+    sentences = list(_sentences(text)) if len(text) <= LONGEST else []
     if len(sentences) > 1 and re.fullmatch(section("framing")["tags"], sentences[-1].lower()):
         sentences[-2:] = [f"Is {_matched('claims', sentences[-2])}"]
     frames = _roots("words") | _roots("asks")
@@ -66,7 +68,7 @@ def is_personal(text: str) -> bool:
 
 def _clauses(sentence: str) -> Iterator[tuple[str, str]]:
     """The parts of a sentence that may ask, with what is before each."""
-    marks = [mark.span() for mark in _CLAUSE.finditer(sentence)]
+    marks = [mark.span() for mark in islice(_CLAUSE.finditer(sentence), MARKS)]
     for start in (0, *(end for _, end in marks)):
         before = sentence[:start]
         if asks(before) and word_list("asking").isdisjoint(tokens(sentence[start:])[:1]):

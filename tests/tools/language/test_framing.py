@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triplewise.tools.language.framing import asked_part, asked_parts
+from triplewise.tools.language.framing import MOST, asked_part, asked_parts
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,10 @@ def test_parts_that_may_be_what_is_asked() -> None:
     (asked,) = asked_parts("My aunt loves Ulm; which river flows through it?")
     assert (asked.text, asked.before) == ("which river flows through it", ("My aunt loves Ulm",))
     assert len(asked_parts("Which lakes are in Peru? Which are in Chile?")) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["i am, and i ask, so who is, " * 34, "i - " * 240, "who, me? " * 110, "i, " * 9_000]
+)
+def test_a_text_of_many_clauses_is_cut_into_few(text: str) -> None:
+    assert 1 <= len(asked_parts(text)) <= MOST
