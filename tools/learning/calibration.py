@@ -69,12 +69,12 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
 
 
 def threshold(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
-    """Return the lowest estimate above a half, in hundredths, whose answers are right as often as `PRECISION`."""
+    """Return the lowest estimate above a half whose answers are right as often as `PRECISION` asks for."""
     order = np.argsort(-estimates, kind="stable")
     precision = np.cumsum((weights * right)[order]) / np.cumsum(weights[order])
     is_last = np.diff(estimates[order], append=0.0) < 0  # of those with the same estimate
     good = np.flatnonzero((precision >= PRECISION) & is_last & (estimates[order] > 0.5))
-    return math.floor(estimates[order][good[-1]] * 100) / 100 if len(good) else 1.0
+    return math.floor(estimates[order][good[-1]] * 10_000) / 10_000 if len(good) else 1.0
 
 
 def floor(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
