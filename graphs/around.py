@@ -21,13 +21,12 @@ from triplewise.nodes.state import Answer, State
 from triplewise.tools.actions import Toolset
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError, TriplewiseError
 from triplewise.tools.core.taught import keep
-from triplewise.tools.core.terms import IRI, Literal, Term, whole_number
+from triplewise.tools.core.terms import IRI, Literal, whole_number
 from triplewise.tools.kg import KnowledgeGraph, vocabulary
-from triplewise.tools.kg.profile import local_name, split_words
 from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.language.lexicon import word_list
 from triplewise.tools.linking.linker import exists, link
-from triplewise.tools.linking.search import Match, node_types, search_kg
+from triplewise.tools.linking.search import Match, class_name, node_types, search_kg
 from triplewise.tools.parsing.follow_up import leans
 from triplewise.tools.pyql.text import read_iri
 from triplewise.tools.retrieval.encoder import Encoder
@@ -214,7 +213,7 @@ def facts_around(
     node, linked = find_entity(kg, entity)
     counts, is_a = _relation_counts(kg, node), list(map(IRI, kg.profile.type_predicates))
     if linked.label == linked.id and any((kind, False) in counts for kind in is_a):
-        linked = linked.model_copy(update={"label": _class_name(node)})
+        linked = linked.model_copy(update={"label": class_name(node)})
     sides = closest_relations(kg, about, list(counts), encoder, most) if about else list(counts)[:most]
     facts = facts_by_relation(kg, node, sides, values)
     # What an entity is called; a mediator, by what it holds.
@@ -225,7 +224,7 @@ def facts_around(
         out = hop.subject == node
         end, name = (hop.object, obj) if out else (hop.subject, subject)
         id = end.value if isinstance(end, Literal) else kg.profile.short(end)
-        name = _class_name(hop.object) if name == id and out and hop.relation in is_a else name
+        name = class_name(hop.object) if name == id and out and hop.relation in is_a else name
         name = f"{relation}: {obj}" if fact.through else name
         names[hop.relation, out].setdefault(id, []).append(name)
     texts = vocabulary.relation_texts(kg, [kg.profile.short(relation) for relation, _ in sides])
@@ -239,11 +238,6 @@ def facts_around(
     notice = f"{left} more relations: say what it is `about`" if left else ""
     notice = "; ".join(filter(None, (notice, kg.silence)))
     return EntityFacts(entity=linked, relations=tuple(relations), notice=notice)
-
-
-def _class_name(node: Term) -> str:
-    """Return the words of a class that has no label."""
-    return split_words(local_name(node.value)).lower()
 
 
 def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
@@ -46,9 +45,11 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     status, reason = ending(state, values, over_tables=True)
     labels = tuple(YES_NO.get(value, value) for value in values)
     text = sentence(labels) or f"Not found: {reason}."
-    found = Answer(status, values, labels, text=text, reason=reason, corrections=state.corrections)
-    proven = replace(found, sql=sql, rows=row_lines(rows)) if values else found
-    return {"answer": replace(proven, note=state.closing_note)}
+    made = Answer(
+        status, values, labels, text=text, sql=sql if values else "", rows=row_lines(rows) if values else (),
+        reason=reason, corrections=state.corrections, note=state.closing_note,
+    )  # fmt: skip
+    return {"answer": made}
 
 
 def row_lines(rows: Rows) -> tuple[str, ...]:

@@ -95,10 +95,11 @@ class Binder:
         text = bound.text(kg.profile) if bound is not None else ""
         more = f" and {len(answers) - SHOWN} more" if len(answers) > SHOWN else ""
         found = f"finds {', '.join(labels_of(kg, answers[:SHOWN]))}{more}" if answers else error
-        unbound, shown = "" if bound is not None else "unbound", "\n".join(filter(None, (text, found)))
-        given = "draft", tuple(call.text() for call in draft), unbound, "" if answers else error
-        made = Feedback(*given, outcome=outcome, observation=shown, program=text)
-        return replace(made, answers=answers, finished=last)
+        return Feedback(
+            action="draft", arguments=tuple(call.text() for call in draft),
+            error="" if bound is not None else "unbound", message="" if answers else error, outcome=outcome,
+            observation="\n".join(filter(None, (text, found))), program=text, answers=answers, finished=last,
+        )  # fmt: skip
 
     def bind(self, draft: Sequence[Call]) -> tuple[list[PyQL], str]:
         """Return bound programs, the likeliest first, or why there are none."""

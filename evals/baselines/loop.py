@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -159,8 +158,10 @@ def answer_step(state: State, thought: str, named: Sequence[Named], why_none: st
     """Return the step that ends a run with some answers; `why_none`: why there are none."""
     labels, values = [n.label for n in named], tuple(n.value for n in named)
     shown = f"The answer is {', '.join(labels)}." if named else why_none
-    feedback = Feedback(ANSWER, values, message="" if named else why_none, observation=shown, finished=True)
-    feedback = replace(feedback, values={ANSWER: labels}, ids={ANSWER: [*values]}, answers=values)
+    feedback = Feedback(
+        ANSWER, values, message="" if named else why_none, observation=shown, values={ANSWER: labels},
+        ids={ANSWER: [*values]}, answers=values, finished=True,
+    )  # fmt: skip
     return make_step(state, thought, Call(ANSWER, tuple(labels)), feedback)
 
 

@@ -98,10 +98,11 @@ def neighbours_under(resolver: Resolver, entity: Term, form: str, page: str, act
         shown = f"There are no more than {len(ends)}"
     elif len(ends) > SHOWN_NEIGHBORS * n:
         shown += f", ... ({len(ends)} in all: {action}({', '.join(given)}, {n + 1}) shows more)"
-    arguments, text = (*given, *([str(n)] if n > 1 else [])), f"{shown}." if shown else ""
-    read = Feedback(arguments=arguments, outcome=result.outcome, message=result.message, observation=text)
-    ids = {"neighbors": entity_ids(kg, result.triples)}
-    return replace(read, ids=ids, triples=result.triples, detail=resolver.detail())
+    return Feedback(
+        arguments=(*given, *([str(n)] if n > 1 else [])), outcome=result.outcome, message=result.message,
+        observation=f"{shown}." if shown else "", ids={"neighbors": entity_ids(kg, result.triples)},
+        triples=result.triples, detail=resolver.detail(),
+    )  # fmt: skip
 
 
 @action("get_path(Q30, Q25231)", "GetPath", "GetPaths", "get_paths", "getPath")

@@ -51,9 +51,10 @@ def query(context: ActionContext, *select: Annotated[str, "text", "one SELECT or
         lines.append(f"... {len(result.rows)} rows in all")
     shown = "\n".join(lines) if rows.rows else "The query has no result."
     missing = {} if rows.rows else {"missing": _missing(kg, patterns[:PATTERNS])}
-    read = Feedback(arguments=(text,), message=result.message, outcome=result.outcome, observation=shown)
-    triples = instantiate(patterns, rows)
-    return replace(read, program=text, values=values, ids=values, triples=triples, detail=missing)
+    return Feedback(
+        arguments=(text,), message=result.message, outcome=result.outcome, observation=shown, program=text,
+        values=values, ids=values, triples=instantiate(patterns, rows), detail=missing,
+    )  # fmt: skip
 
 
 def _missing(kg: KnowledgeGraph, patterns: Sequence[Fact]) -> list[str]:

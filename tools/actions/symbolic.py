@@ -114,8 +114,10 @@ def wiki_search(
     outcome = Outcome.ROWS if extraction.passages else Outcome.EMPTY
     text = _passages_text(context, name, extraction)
     ids = {"neighbors": explore.entity_ids(kg, triples)} if triples else {}
-    read = Feedback(arguments=given, outcome=outcome, observation=text, detail=resolver.detail())
-    return replace(read, ids=ids, triples=triples, facts=extraction.facts)
+    return Feedback(
+        arguments=given, outcome=outcome, observation=text, ids=ids, triples=triples,
+        detail=resolver.detail(), facts=extraction.facts,
+    )  # fmt: skip
 
 
 def _passages_text(context: ActionContext, name: str, extraction: Extraction) -> str:

@@ -105,10 +105,11 @@ class _Aligner:
         if head is None or tail is None or head.term == tail.term or not isinstance(head.term, IRI):
             return None
         labels = {end.term.value: end.label for end in (head, tail) if end.label}
-        where = raw.passage.title or raw.passage.source, raw.passage.source, raw.sentence
-        confidence = round(raw.confidence * head.fit * tail.fit, 4)
-        read = Triple(head.term, relation, tail.term), labels, question
-        return ExtractedFact(*read, *where, time, reader, confidence)
+        passage, confidence = raw.passage, round(raw.confidence * head.fit * tail.fit, 4)
+        return ExtractedFact(
+            Triple(head.term, relation, tail.term), labels, question, passage.title or passage.source,
+            passage.source, raw.sentence, time, reader, confidence,
+        )  # fmt: skip
 
     def conflicts(self, triple: Triple, existing: Iterable[Term]) -> tuple[str, ...]:
         """What the KG says otherwise, where nearly every subject of the relation has one object only."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ class Asked(NamedTuple):
     before: tuple[str, ...] = ()
 
 
+@lru_cache(maxsize=1_024)
 def asked_part(text: str) -> str:
     """Return the likeliest of the parts that may be what a text asks."""
     return asked_parts(text)[0].text
@@ -47,16 +48,15 @@ def asked_parts(text: str) -> list[Asked]:
     sentences = list(_sentences(text)) if len(text) <= LONGEST else []
     if len(sentences) > 1 and re.fullmatch(section("framing")["tags"], sentences[-1].lower()):
         sentences[-2:] = [f"Is {_matched('claims', sentences[-2])}"]
-    frames = _roots("words") | _roots("asks")
-    found = dict[str, Asked]()
+    frames, found = _roots("words") | _roots("asks"), dict[str, Asked]()
+    content = {word for part in sentences for word in tokens(part)} - word_list("stop")
+    content = {word for word in content if root(word) not in frames}
     for i, sentence in enumerate(sentences):
         for before, core in _clauses(sentence):
             own, earlier = {*tokens(core)}, tuple(filter(None, (before, *sentences[:i][::-1])))
-            left = {word for part in sentences for word in tokens(part)} - word_list("stop") - own
-            context = frozenset(word for word in left if root(word) not in frames)
             rest = " ".join(sentences).replace(core, " ")
             if not own <= word_list("stop"):
-                found.setdefault(core, Asked(core, context, is_personal(rest), earlier))
+                found.setdefault(core, Asked(core, frozenset(content - own), is_personal(rest), earlier))
     ranked = sorted(found.values(), key=lambda part: len(part.context))
     return ranked[:MOST] or [Asked(text)]
 

@@ -13,7 +13,7 @@ from typing import Literal as OneOf, NamedTuple
 import numpy as np
 
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import IRI
+from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.labels import Candidate, similarity
 from triplewise.tools.kg.profile import Profile, local_name, split_words
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
@@ -146,7 +146,12 @@ def node_types(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> dict[IRI, tuple[str,
 def _class_names(kg: KnowledgeGraph, classes: Collection[IRI]) -> dict[IRI, str]:
     """Return the labels of classes, else the words of their IRIs."""
     labels = kg.labels(classes)
-    return {c: labels.get(c) or split_words(local_name(c.value)).lower() for c in classes}
+    return {c: labels.get(c) or class_name(c) for c in classes}
+
+
+def class_name(node: Term) -> str:
+    """Return the words of a class that has no label."""
+    return split_words(local_name(node.value)).lower()
 
 
 def _vocabulary(

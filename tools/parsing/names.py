@@ -22,6 +22,7 @@ SAME_NAME = 4  # nodes of one name that become anchors of their own
 SHORT = 3  # characters of a literal that has to be written as it is in the graph
 COMMON_WORD = 3000  # nodes with a word in their name, from which on it does not tell one
 MOST_PARTS = 3  # nodes that a part of a name may mean, if none of them is far better known
+IN_FULL = ("exact", "alias", "norm", "bag")  # how a span names something with all words of its name
 BETTER_KNOWN = 5.0  # times the facts of the next one
 
 
@@ -168,7 +169,7 @@ class _Names:
         """Add the nodes that a span names, best known first."""
         question, index, nodes = self._question, self._index, list(found)
         start, end = span
-        complete = how in ("exact", "alias", "norm", "bag")
+        complete = how in IN_FULL
         self._hit.add(span)
         if complete:
             self._complete.add(span)

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from triplewise.tools.language.lexicon import lexicon, section
+from triplewise.tools.language.lexicon import lexicon, section, word_list
 from triplewise.tools.parsing.derivation import Category, Derivation, Operator, Similarity, f
 from triplewise.tools.parsing.query import Comparison
 from triplewise.tools.parsing.question import Question, Span
 
 NOT_FIRST = frozenset({"or", "and", "same"})  # They join what is before and behind them
-PLACES = frozenset({"over", "above", "under", "below"})  # where something is, unless a number follows
 DATE_FIT = 0.5  # how well any date goes with "newest", at least
 THAN = 4  # Words that may stand between "more" and "than"
 
@@ -29,7 +28,11 @@ def ground_operators(question: Question) -> None:
         for operator, behind in found:
             features, name = f(**{"op_" + operator.name: 1}), operator.name
             question.add(Derivation(Category.OPERATOR, start, behind, features, meaning=operator, kind=name))
-            if not (question.words[start] in PLACES and behind == start + 1 and _is_word(question, behind)):
+            if not (
+                question.words[start] in word_list("places")
+                and behind == start + 1
+                and _is_word(question, behind)
+            ):
                 question.operators.update(range(start, behind))
 
 

@@ -85,7 +85,7 @@ def derive(
     chains = partial(chain_anchors, kg=kg, encoder=encoder, seeds=seeds)
     found = dict[Query, Candidate]()
     for text, before, aside in _asked(question, index):
-        own = link(text, kg, linked, encoder) if linked else given
+        own = link(text, kg, linked, encoder) if linked and text != question else given
         grounded = ground(text, index, own, (*before, *turns))
         for candidate in parser.read(grounded, chains):
             score = candidate.score + parser.score(aside)
